@@ -19,8 +19,7 @@ from typing import Any
 import msgspec
 
 from mooring.dashboard.scheduler_source import SchedulerSource
-from mooring.dashboard.serving.sampler import QUICK_S, SLOW_S, Sampler
-from mooring.dashboard.serving.streams import Streams
+from mooring.dashboard.serving.sampler import QUICK_S, SLOW_S, Sampler, Streams
 from mooring.dashboard.views.pod_stories import MAX_LINES, PodStories
 from mooring.framework.config import default
 from mooring.framework.contract.intents import Bind

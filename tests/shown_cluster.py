@@ -16,8 +16,7 @@ from mooring.dashboard.serving.api_paths import DashboardParts
 from mooring.dashboard.serving.dashboard_handler import DashboardHandler
 from mooring.dashboard.serving.loopback_server import LoopbackServer
 from mooring.dashboard.timeline.recorded_decisions import read_decisions
-from mooring.dashboard.timeline.recording_source import RecordingSource
-from mooring.dashboard.timeline.time_line import RecordedTimeLine
+from mooring.dashboard.timeline.time_line import RecordedTimeLine, RecordingSource
 from mooring.drivers.simulated_driver import START_NS
 from mooring.inputs.arrivals import arrivals_of
 from mooring.kit.clock import VirtualClock, in_seconds

@@ -7,7 +7,7 @@ import pytest
 from living_cluster import LivingCluster
 from mooring.api.json_objects import JsonObject
 from mooring.apiserver.admission.object_meta import Deletion
-from mooring.controllers.assembly import SimulationSettings, cluster_services
+from mooring.controllers.assembly import cluster_services
 from mooring.controllers.nodes.pod_life import backoff_s
 from mooring.controllers.nodes.pod_scripts import Script
 
@@ -87,7 +87,7 @@ def test_a_slow_start_shows_containers_being_created(cluster: LivingCluster) -> 
 
 
 def test_the_usual_start_can_be_slow_too() -> None:
-    cluster = LivingCluster(lambda api: cluster_services(api, SimulationSettings(pods=Script(start_s=3))))
+    cluster = LivingCluster(lambda api: cluster_services(api, Script(start_s=3)))
     cluster.node("node")
     cluster.pod(node="node")
     cluster.pod("hasty", node="node", annotations={"start-seconds": 0})

@@ -11,8 +11,7 @@ import pytest
 from build import a_node, a_pod
 from dashboard_stage import TOKEN, StagedClient, StagedSource, with_dashboard
 from mooring.dashboard.interfaces import AskedChanges, DoneChanges, Question, Refused
-from mooring.dashboard.serving.api_paths import DashboardParts
-from mooring.dashboard.serving.api_requests import MAX_BODY_BYTES
+from mooring.dashboard.serving.api_paths import MAX_BODY_BYTES, DashboardParts
 
 BEARER = {"Authorization": f"Bearer {TOKEN}"}
 API = "/dashboard/api/"

@@ -14,8 +14,7 @@ from mooring.apiserver.server.http import HttpServer
 from mooring.dashboard.interfaces import AskedChange, AskedChanges, ExplainPod, Question, Refused
 from mooring.dashboard.questions.asked_cluster import AskedScheduler
 from mooring.dashboard.questions.child_questions import ChildQuestions
-from mooring.dashboard.questions.named_workloads import MAX_NAMED, named_workloads, workloads_at
-from mooring.dashboard.questions.stored_objects import objects_in_store
+from mooring.dashboard.questions.unwatched_objects import MAX_NAMED, named_workloads, objects_in_store, workloads_at
 from mooring.dashboard.scheduler_source import SchedulerSource
 from mooring.framework.config import default
 from virtual_cluster import VirtualCluster

@@ -12,10 +12,9 @@ from build import a_node, a_pod
 from dashboard_stage import StagedSource
 from gangs import BOTH_GATES, a_group, a_member
 from mooring.dashboard.slices import at_once
-from mooring.dashboard.views.pending_groups import OTHER, pending_groups
-from mooring.dashboard.views.pending_pods import main_reason
-from mooring.dashboard.views.pod_list import PodQuery, pod_list, pod_page
-from mooring.dashboard.views.queue_counts import queue_sample
+from mooring.dashboard.views.pages import PodQuery, pod_list, pod_page
+from mooring.dashboard.views.pending_pods import OTHER, main_reason, pending_groups
+from mooring.dashboard.views.scheduling_flow import queue_sample
 
 REASONS = {
     "most nodes count": (
@@ -126,7 +125,7 @@ def test_pods_that_were_not_tried_say_so() -> None:
 
 
 def test_a_plugin_that_names_pods_does_not_make_groups_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mooring.dashboard.views.pending_groups._MAX_GROUPS", 2)
+    monkeypatch.setattr("mooring.dashboard.views.pending_pods._MAX_GROUPS", 2)
     pods = [a_pod(f"p{i}", schedulingGates=[{"name": f"example.com/g{i}"}]) for i in range(5)]
     groups = at_once(pending_groups(a_full_cluster(*pods).scheduler)).groups
     assert (groups[0].reason, groups[0].count) == (OTHER, 3)
@@ -164,7 +163,7 @@ def test_a_list_can_be_narrowed() -> None:
     assert [pod.name for pod in at_once(pod_list(scheduler, PodQuery(namespace="other"))).pods] == ["picky"]
     narrowed = at_once(pod_list(scheduler, PodQuery(text="big", limit=1)))
     assert ([pod.name for pod in narrowed.pods], narrowed.total) == (["big-1"], 2)
-    bound = at_once(pod_list(scheduler, PodQuery("bound")))
+    bound = at_once(pod_list(scheduler, PodQuery(is_bound=True)))
     assert [(pod.name, pod.queue, pod.node) for pod in bound.pods] == [("fits", "bound", "n")]
 
 

@@ -12,7 +12,7 @@ from mooring.cli.main import main
 from mooring.dashboard.interfaces import AskedChange, AskedChanges, ExplainPod, Question
 from mooring.dashboard.questions.asked_cluster import AskedScheduler
 from mooring.dashboard.questions.child_questions import ChildQuestions
-from mooring.dashboard.questions.stored_objects import objects_in_store
+from mooring.dashboard.questions.unwatched_objects import objects_in_store
 from mooring.dashboard.scheduler_source import SchedulerSource
 from mooring.framework.config import default
 from mooring.inputs.dump_header import DumpHeader, header_object

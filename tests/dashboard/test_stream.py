@@ -10,10 +10,9 @@ import pytest
 
 from build import a_node, a_pod
 from dashboard_stage import TOKEN, StagedClient, StagedSource, with_dashboard
-from mooring.dashboard.interfaces import Refused, SeekTarget, TimeLineState
+from mooring.dashboard.interfaces import DecisionLine, DecisionsPage, Refused, SeekTarget, TimeLineState
 from mooring.dashboard.serving.api_paths import DashboardParts
-from mooring.dashboard.serving.sampler import Sampler
-from mooring.dashboard.serving.streams import MAX_STREAMS, ORDER, Streams, event_bytes
+from mooring.dashboard.serving.sampler import MAX_STREAMS, ORDER, Sampler, Streams, event_bytes
 
 STREAM = "/dashboard/api/stream"
 
@@ -258,8 +257,8 @@ class StagedTimeLine:
         self.version += 1
         return self.state()
 
-    def decisions(self, after: int, limit: int) -> dict[str, Any]:
-        return {"decisions": [{"number": after + i} for i in range(1, limit + 1)], "total": 10}
+    def decisions(self, after: int, limit: int) -> DecisionsPage:
+        return DecisionsPage([DecisionLine(after + i, "", "", "", "", "", 1) for i in range(1, limit + 1)], 10)
 
 
 def test_a_move_in_a_recording_is_sent_at_once_and_nothing_is_sent_between_moves() -> None:
@@ -275,7 +274,8 @@ def test_a_move_in_a_recording_is_sent_at_once_and_nothing_is_sent_between_moves
             assert found["replay"]["position"] == 7
         assert (await client.get("session"))["replay"] is True
         assert (await client.get("replay"))["position"] == 7
-        assert (await client.get("replay/decisions?after=3&limit=2"))["decisions"] == [{"number": 4}, {"number": 5}]
+        page = await client.get("replay/decisions?after=3&limit=2")
+        assert ([each["number"] for each in page["decisions"]], page["total"]) == ([4, 5], 10)
         for body in ({}, {"decision": 1, "step": 1}):
             status, _, _ = await client.ask("POST", "/dashboard/api/replay/seek", json=body)
             assert status == 422

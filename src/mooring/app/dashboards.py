@@ -12,8 +12,7 @@ from mooring.dashboard.serving.api_paths import DashboardParts
 from mooring.dashboard.serving.dashboard_handler import DashboardHandler
 from mooring.dashboard.serving.loopback_server import LoopbackServer
 from mooring.dashboard.timeline.recorded_decisions import OnProgress, read_decisions
-from mooring.dashboard.timeline.recording_source import RecordingSource
-from mooring.dashboard.timeline.time_line import RecordedTimeLine
+from mooring.dashboard.timeline.time_line import RecordedTimeLine, RecordingSource
 from mooring.framework.profile.registry import Registry
 from mooring.kit.process import run_event_loop
 from mooring.kit.version import VERSION

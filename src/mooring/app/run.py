@@ -377,7 +377,7 @@ class Running:
         """Questions about what the scheduler knows, and about the workloads that they name: it watches no Deployments."""
         from mooring.dashboard.questions.asked_cluster import AskedScheduler
         from mooring.dashboard.questions.child_questions import ChildQuestions
-        from mooring.dashboard.questions.named_workloads import workloads_at
+        from mooring.dashboard.questions.unwatched_objects import workloads_at
 
         assert self._shown is not None
         settings = self._settings

@@ -4,8 +4,8 @@ An expression goes through these modules; `expression.compile_expression` puts t
 
     language/syntax     text -> tokens; the nodes of the tree
     language/parser     tokens -> tree; language/macros expands `all`, `map`, `has` and others on the way
-    language/checker    sets the type of each node and the overloads of each call; substitutions has the type variables
-    plan                tree -> nested functions, made of the blocks in evaluation and access
+    language/checker    sets the type of each node and the overloads of each call
+    expression          tree -> nested functions, made of the blocks in evaluation
     library, functions  what expressions can call; costs has what each call costs
     budget              the limits of an evaluation
     values              types and values

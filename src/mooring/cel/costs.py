@@ -35,40 +35,12 @@ def _traversed(factor: float = TRAVERSAL) -> Cost:
     return lambda args, result: ceil(size_of(args[0]) * factor)
 
 
-def _looked_through(args: Sequence[Any], result: Any) -> int:
-    return traversal_of(args[0])
-
-
-def _joined(args: Sequence[Any], result: Any) -> int:
-    return ceil(size_of(result) * 2 * TRAVERSAL)
-
-
-def _matched(args: Sequence[Any], result: Any) -> int:
-    return ceil((1 + size_of(args[0])) * TRAVERSAL) * ceil(size_of(args[1]) * PATTERN)
-
-
-def _contained(args: Sequence[Any], result: Any) -> int:
-    return ceil(size_of(args[0]) * TRAVERSAL) * ceil(size_of(args[1]) * TRAVERSAL)
-
-
 def _compared(args: Sequence[Any], result: Any) -> int:
     return ceil(min(size_of(args[0]), size_of(args[1])) * TRAVERSAL)
 
 
-def _equated(args: Sequence[Any], result: Any) -> int:
-    return CALL if isinstance(args[0], Extension) else _compared(args, result)
-
-
-def _concatenated(args: Sequence[Any], result: Any) -> int:
-    return ceil((size_of(args[0]) + size_of(args[1])) * TRAVERSAL)
-
-
-def _sought(args: Sequence[Any], result: Any) -> int:
-    return size_of(args[1])
-
-
-def _validated(args: Sequence[Any], result: Any) -> int:
-    return ceil((1 + size_of(args[1])) * TRAVERSAL) * ceil(getattr(args[0], "pattern_size", 0) * PATTERN)
+def _matched(args: Sequence[Any], result: Any) -> int:
+    return ceil((1 + size_of(args[0])) * TRAVERSAL) * ceil(size_of(args[1]) * PATTERN)
 
 
 def _within(has_prefix: bool, is_text: bool) -> Cost:
@@ -93,14 +65,6 @@ def _of_new_list(factor: float, size: int) -> int:
     return int(size * factor) + CALL + LIST_LITERAL
 
 
-def _of_result(args: Sequence[Any], result: Any) -> int:
-    return _of_new_list(1, size_of(result))
-
-
-def _flattened(args: Sequence[Any], result: Any) -> int:
-    return _of_new_list(args[1] if len(args) == 2 else 1, size_of(args[0]))
-
-
 def _against_itself(place: int) -> Cost:
     """Upstream charges as if each element of the argument at `place` were compared with each other one."""
 
@@ -118,8 +82,11 @@ BY_OVERLOAD: dict[str, Cost] = {
     "list_sets_contains_list": _of_sets(1),
     "list_sets_intersects_list": _of_sets(1),
     "list_sets_equivalent_list": _of_sets(2),
-    **dict.fromkeys(("list_slice", "lists_range", "list_reverse"), _of_result),
-    **dict.fromkeys(("list_flatten", "list_flatten_int"), _flattened),
+    **dict.fromkeys(
+        ("list_slice", "lists_range", "list_reverse"), lambda args, result: _of_new_list(1, size_of(result))
+    ),
+    "list_flatten": lambda args, result: _of_new_list(1, size_of(args[0])),
+    "list_flatten_int": lambda args, result: _of_new_list(args[1], size_of(args[0])),
     "list_distinct": _against_itself(0),
     **{f"list_{kind}_sort": _against_itself(0) for kind in COMPARABLE},
     **{f"list_{kind}_sortByAssociatedKeys": _against_itself(1) for kind in COMPARABLE},
@@ -130,20 +97,24 @@ BY_OVERLOAD: dict[str, Cost] = {
     "cidr_contains_cidr": _within(True, False),
 }
 BY_FUNCTION: dict[str, Cost] = {
-    **dict.fromkeys(("isSorted", "sum", "max", "min", "indexOf", "lastIndexOf"), _looked_through),
+    **dict.fromkeys(
+        ("isSorted", "sum", "max", "min", "indexOf", "lastIndexOf"), lambda args, result: traversal_of(args[0])
+    ),
     **dict.fromkeys(("url", "lowerAscii", "upperAscii", "substring", "trim"), _traversed()),
     **dict.fromkeys(("cidr", "isIP", "isCIDR", "ip", "quantity", "isQuantity", "semver", "isSemver"), _traversed()),
     **dict.fromkeys(("replace", "split", "ip.isCanonical"), _traversed(2 * TRAVERSAL)),
-    "join": _joined,
+    "join": lambda args, result: ceil(size_of(result) * 2 * TRAVERSAL),
     **dict.fromkeys(("find", "findAll"), _matched),
-    "validate": _validated,
-    "_==_": _equated,
+    "validate": lambda args, result: (
+        ceil((1 + size_of(args[1])) * TRAVERSAL) * ceil(getattr(args[0], "pattern_size", 0) * PATTERN)
+    ),
+    "_==_": lambda args, result: CALL if isinstance(args[0], Extension) else _compared(args, result),
     "_!=_": _compared,
 }
 STANDARD: dict[str, Cost] = {
     **dict.fromkeys(("starts_with_string", "ends_with_string", "string_to_bytes", "bytes_to_string"), _traversed()),
     **dict.fromkeys(("strings_quote", "string_format"), _traversed()),
-    "in_list": _sought,
+    "in_list": lambda args, result: size_of(args[1]),
     **dict.fromkeys(
         (
             f"{order}_{kind}"
@@ -152,10 +123,12 @@ STANDARD: dict[str, Cost] = {
         ),
         _compared,
     ),
-    **dict.fromkeys(("add_string", "add_bytes"), _concatenated),
+    **dict.fromkeys(
+        ("add_string", "add_bytes"), lambda args, result: ceil((size_of(args[0]) + size_of(args[1])) * TRAVERSAL)
+    ),
     "matches_string": _matched,
     "matches": _matched,
-    "contains_string": _contained,
+    "contains_string": lambda args, result: ceil(size_of(args[0]) * TRAVERSAL) * ceil(size_of(args[1]) * TRAVERSAL),
 }
 
 

@@ -51,12 +51,13 @@ class AccessStep:
 def path_of(root: Run, steps: Sequence[AccessStep], cost: int) -> Run:
     """A function that evaluates the whole path; `cost` is charged in addition to the steps."""
     if all(step.run is None and not step.is_optional and not step.is_test for step in steps):
-        return _plain_path(root, [step.key for step in steps], cost)
-    return _general_path(root, steps, cost)
+        return _plain_path(root, steps, cost)
+    return lambda frame: _walked(frame, root(frame), steps, cost)
 
 
-def _plain_path(root: Run, keys: Sequence[Any], cost: int) -> Run:
+def _plain_path(root: Run, steps: Sequence[AccessStep], cost: int) -> Run:
     """A path of constant keys. Hot: most paths are such, and most variables of a comprehension have no step at all."""
+    keys = [step.key for step in steps]
 
     def alone(frame: Frame) -> Any:
         frame.cost += cost
@@ -66,8 +67,8 @@ def _plain_path(root: Run, keys: Sequence[Any], cost: int) -> Run:
 
     def run(frame: Frame) -> Any:
         value = root(frame)
-        if value.__class__ is Maybe and keys:
-            return _through_optional(frame, value, keys, cost)
+        if value.__class__ is Maybe:
+            return _walked(frame, value, steps, cost)
         taken = cost
         for key in keys:
             if value.__class__ is Fault:
@@ -80,64 +81,44 @@ def _plain_path(root: Run, keys: Sequence[Any], cost: int) -> Run:
     return run if keys else alone
 
 
-def _through_optional(frame: Frame, start: Maybe, keys: Sequence[Any], cost: int) -> Any:
-    """Steps into an optional: a missing key gives an empty optional instead of an error."""
-    value, taken = start, cost
-    if value.has_value:
-        held = value.value
-        for key in keys:
-            found = find(held, key)
-            if not isinstance(found, Maybe):
-                frame.charge(taken)
-                return NOTHING if found is None else found
-            held, taken = found.value, taken + 1
-        value = Maybe(held, True)
-    frame.charge(taken)
-    return value
+def _walked(frame: Frame, value: Any, steps: Sequence[AccessStep], cost: int) -> Any:
+    """The value at the end of a path that begins with an optional, or has computed keys, optional steps or a test. Each step
+    is charged before the next, as cel-go does: the limit may be reached halfway.
 
-
-def _general_path(root: Run, steps: Sequence[AccessStep], cost: int) -> Run:
-    """A path with computed keys, optional steps or a test. Each step is charged before the next, as cel-go does: the
-    limit may be reached halfway."""
-
-    def run(frame: Frame) -> Any:
-        """The three ways out: an error, a missing optional, and the answer of a test. Each charges `cost`, as cel-go
-        does."""
-        value = root(frame)
-        # An optional at the start makes the whole path optional; a missing value ends it at once.
-        is_optional = value.__class__ is Maybe and bool(steps)
-        if is_optional:
-            if not value.has_value:
+    There are three ways out: an error, a missing optional, and the answer of a test. Each charges `cost`, as cel-go does.
+    """
+    # An optional at the start makes the whole path optional; a missing value ends it at once.
+    is_optional = value.__class__ is Maybe
+    if is_optional:
+        if not value.has_value:
+            frame.charge(cost)
+            return False if steps[-1].is_test else value
+        value = value.value
+    for step in steps:
+        if value.__class__ is Fault:
+            break
+        is_optional = is_optional or step.is_optional
+        key = step.key if step.run is None else step.run(frame)
+        if key.__class__ is Fault:
+            value = key
+            break
+        if is_optional or step.is_test:
+            found = find(value, key)
+            if isinstance(found, Fault):
+                value = found
+                break
+            if step.is_test:
+                frame.charge(step.cost + cost)
+                return found is not None
+            if found is None:
                 frame.charge(cost)
-                return False if steps[-1].is_test else value
-            value = value.value
-        for step in steps:
-            if value.__class__ is Fault:
-                break
-            is_optional = is_optional or step.is_optional
-            key = step.key if step.run is None else step.run(frame)
-            if key.__class__ is Fault:
-                value = key
-                break
-            if is_optional or step.is_test:
-                found = find(value, key)
-                if isinstance(found, Fault):
-                    value = found
-                    break
-                if step.is_test:
-                    frame.charge(step.cost + cost)
-                    return found is not None
-                if found is None:
-                    frame.charge(cost)
-                    return NOTHING
-                value = found.value
-            else:
-                value = at(value, key)
-            frame.charge(step.cost)
-        frame.charge(cost)
-        return Maybe(value, True) if is_optional and value.__class__ is not Fault else value
-
-    return run
+                return NOTHING
+            value = found.value
+        else:
+            value = at(value, key)
+        frame.charge(step.cost)
+    frame.charge(cost)
+    return Maybe(value, True) if is_optional and value.__class__ is not Fault else value
 
 
 def at(value: Any, key: Any) -> Any:
@@ -158,7 +139,7 @@ def at(value: Any, key: Any) -> Any:
 
 
 def find(value: Any, key: Any) -> Maybe | Fault | None:
-    """As `at`, for optional access and tests: a Maybe, or None if there is no such key or index."""
+    """The value under a key or an index for optional access and tests: a Maybe, or None if there is none."""
     if isinstance(value, Defaulting):
         return Maybe(value[key], True)
     if isinstance(value, dict):
@@ -278,15 +259,11 @@ def inserting(accu: int, args: Sequence[Run]) -> Run:
         entries = values[0].items() if len(values) == 1 else ((key_of(values[0]), values[1]),)
         for key, value in entries:
             if key in so_far:
-                return Fault(f"insert failed: key {_shown(key)} already exists")
+                return Fault(f"insert failed: key {key} already exists")
             so_far[key] = value
         return so_far
 
     return run
-
-
-def _shown(key: Any) -> str:
-    return str(key)
 
 
 def logical(terms: Sequence[Run], decisive: bool) -> Run:

@@ -347,7 +347,8 @@ class _Planner:
             condition, then, other = step.args
             otherwise = self.plan(other)
             return conditional(self.plan(condition).run, self._step(node, then, accu), otherwise.bare or otherwise.run)
-        if isinstance(step, CallExpression) and _is_ident(step.args[:1], node.accu):
+        first = step.args[0] if isinstance(step, CallExpression) and step.args else None
+        if isinstance(step, CallExpression) and isinstance(first, Ident) and first.name == node.accu:
             if step.function == ADD and isinstance(step.args[1], ListLiteral):
                 return appending(accu, self.plan(step.args[1]).run)
             if step.function == MAP_INSERT:
@@ -356,10 +357,6 @@ class _Planner:
 
 
 _PATHS = ("_[_]", "_[?_]", "_?._", "_?_:_")
-
-
-def _is_ident(nodes: Sequence[SyntaxNode], name: str) -> bool:
-    return bool(nodes) and isinstance(nodes[0], Ident) and nodes[0].name == name
 
 
 def _membership(value: EvaluationPlan, elements: list[Any]) -> EvaluationPlan | None:
@@ -412,11 +409,11 @@ def compile_expression(text: str, declarations: Declarations) -> Expression:
     with _deep_stack():
         try:
             root = parse(text)
-            type = check(root, declarations)
+            found = check(root, declarations)
         except SyntaxFault as fault:
             raise CompileFault(f"compilation failed: {fault.told(text)}") from None
         try:
-            return Expression(plan(root, declarations.library), type)
+            return Expression(plan(root, declarations.library), found)
         except PlanFault as fault:
             raise CompileFault(f"program instantiation failed: {fault}") from None
 

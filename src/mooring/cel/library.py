@@ -24,17 +24,17 @@ class Overload:
     @property
     def is_generic(self) -> bool:
         """Whether a type variable is in its signature, so that each call needs fresh variables."""
-        return any(_has_variable(type) for type in (*self.params, self.result))
+        return any(map(_has_variable, (*self.params, self.result)))
 
 
-def plain(id: str, function: str, params: str, result: str, act: Act) -> Overload:
+def plain(overload_id: str, function: str, params: str, result: str, act: Act) -> Overload:
     """An overload that is called as `function(a, b)`; types are written as in `map(string, list(A))`."""
-    return Overload(id, function, read_types(params), read_type(result), act)
+    return Overload(overload_id, function, read_types(params), read_type(result), act)
 
 
-def member(id: str, function: str, params: str, result: str, act: Act) -> Overload:
+def member(overload_id: str, function: str, params: str, result: str, act: Act) -> Overload:
     """An overload that is called as `a.function(b)`: the first parameter is the receiver."""
-    return replace(plain(id, function, params, result, act), is_member=True)
+    return replace(plain(overload_id, function, params, result, act), is_member=True)
 
 
 def succeeds(read: Act) -> Act:
@@ -42,8 +42,8 @@ def succeeds(read: Act) -> Act:
     return lambda *args: read(*args).__class__ is not Fault
 
 
-def _has_variable(type: Type) -> bool:
-    return type.is_variable or any(map(_has_variable, type.params))
+def _has_variable(kind: Type) -> bool:
+    return kind.is_variable or any(map(_has_variable, kind.params))
 
 
 class Library:
@@ -103,12 +103,12 @@ _CLASSES: dict[str, tuple[type, ...]] = {
 }
 
 
-def _is_of(type: Type, value: Any) -> bool:
+def _is_of(kind: Type, value: Any) -> bool:
     """Whether a value has a type. A list is judged by its first element, and an empty list has every list type."""
-    if type.is_variable or type.name in ("dyn", "any"):
+    if kind.is_variable or kind.name in ("dyn", "any"):
         return True
     if isinstance(value, Extension):
-        return value.type.name == type.name
-    if value.__class__ not in _CLASSES.get(type.name, ()):
+        return value.type.name == kind.name
+    if value.__class__ not in _CLASSES.get(kind.name, ()):
         return False
-    return not isinstance(value, list) or not value or _is_of(type.params[0], value[0])
+    return not isinstance(value, list) or not value or _is_of(kind.params[0], value[0])

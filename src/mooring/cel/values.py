@@ -49,13 +49,13 @@ def optional_of(value: Type) -> Type:
     return Type("optional_type", (value,))
 
 
-def is_dynamic(type: Type) -> bool:
-    return type.name in ("dyn", "any", "*error*") and not type.is_variable
+def is_dynamic(kind: Type) -> bool:
+    return kind.name in ("dyn", "any", "*error*") and not kind.is_variable
 
 
-def unwrapped(type: Type) -> tuple[Type, bool]:
+def unwrapped(kind: Type) -> tuple[Type, bool]:
     """The type inside an optional, and whether the type is an optional; any other type is returned as it is."""
-    return (type.params[0], True) if type.name == "optional_type" else (type, False)
+    return (kind.params[0], True) if kind.name == "optional_type" else (kind, False)
 
 
 @cache

@@ -1,12 +1,11 @@
 """Puts the controllers of an embedded cluster together, with the indexes that they share.
 
 A controller that needs nothing but the API lists its class in `CONTROLLERS` of its module and is found. One that shares
-an index with others, or has settings, is built by hand below.
+an index with others is built by hand below.
 """
 
 import pkgutil
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from importlib import import_module
 from types import ModuleType
 
@@ -16,7 +15,6 @@ from mooring.controllers.cluster_kinds import JOBS, POD_STORE, REPLICA_SETS, REV
 from mooring.controllers.control_loop import Controller
 from mooring.controllers.index import Index, Orphans, by_controller, by_node
 from mooring.controllers.lifecycle.garbage import StrandedPods
-from mooring.controllers.lifecycle.namespaces import Namespaces
 from mooring.controllers.nodes.kubelets import Kubelets
 from mooring.controllers.nodes.node_heartbeats import NodeHeartbeats
 from mooring.controllers.nodes.node_lifecycle import NodeLifecycle, TaintEviction
@@ -53,30 +51,17 @@ def workload_controllers(api: ResourceApi) -> list[Controller]:
 # ---- The rest of the control plane, and the simulated nodes.
 
 
-@dataclass(frozen=True, slots=True)
-class SimulationSettings:
-    """How the simulated part of the cluster behaves."""
-
-    heartbeat_s: float = 5.0
-    """Seconds between two heartbeats of a node, while there are few nodes."""
-    pods: Script = field(default_factory=Script)
-    """How pods behave whose annotations do not say otherwise."""
-    root_certificate: str = ""
-    """What clients in the cluster trust, as PEM: each namespace gets it as a ConfigMap."""
-
-
-def cluster_services(api: ResourceApi, settings: SimulationSettings | None = None) -> list[Controller]:
-    """Kubelets, node and volume controllers, garbage collection and the rest."""
-    settings = settings or SimulationSettings()
+def cluster_services(api: ResourceApi, usual: Script | None = None) -> list[Controller]:
+    """Kubelets, node and volume controllers, garbage collection and the rest. `usual` is how pods behave whose annotations
+    do not say otherwise."""
     pods_by_node = Index(api.store, POD_STORE, by_node)
-    heartbeats = NodeHeartbeats(api, settings.heartbeat_s)
+    heartbeats = NodeHeartbeats(api)
     return [
-        Kubelets(api, pods_by_node, settings.pods),
+        Kubelets(api, pods_by_node, usual),
         heartbeats,
         NodeLifecycle(api, pods_by_node, heartbeats.grace_ns),
         TaintEviction(api, pods_by_node),
         StrandedPods(api, pods_by_node),
-        Namespaces(api, settings.root_certificate),
         *discovered(api),
     ]
 

@@ -8,7 +8,7 @@ from mooring.api.api_errors import ApiError
 from mooring.api.json_objects import JsonObject
 from mooring.api.kind_spec import KindSpec
 from mooring.apiserver.admission.object_meta import Deletion, Propagation
-from mooring.apiserver.resource_api import ResourceApi
+from mooring.apiserver.resource_api import Change, ResourceApi
 from mooring.controllers.cluster_kinds import EVENTS
 
 WARNING, NORMAL = "Warning", "Normal"
@@ -28,20 +28,19 @@ def record_event(
     """
     meta = item["metadata"]
     namespace = meta.get("namespace", "default")
-    name = f"{meta['name']}.{_mark(meta['uid'], source, reason, message)}"
+    # The same event has the same name, so that it is found again.
+    mark = blake2b("\0".join((meta["uid"], source, reason, message)).encode(), digest_size=8).hexdigest()
+    name, now = f"{meta['name']}.{mark}", api.now()
     try:
         if api.find(EVENTS, namespace, name) is None:
             own = {"reason": reason, "message": message, "type": event_type}
-            api.create(EVENTS, namespace, _event(item, name, source, own, api.now()))
+            api.create(EVENTS, namespace, _event(item, name, source, own, now))
         else:
-            api.change(EVENTS, namespace, name, lambda held: _again(held, api.now()))
+            api.change(
+                EVENTS, namespace, name, lambda held: {**held, "count": held.get("count", 1) + 1, "lastTimestamp": now}
+            )
     except ApiError:
         return
-
-
-def _mark(*parts: str) -> str:
-    """A name suffix that is the same for the same event, so that it is found again."""
-    return blake2b("\0".join(parts).encode(), digest_size=8).hexdigest()
 
 
 def _event(item: JsonObject, name: str, source: str, own: JsonObject, now: str) -> JsonObject:
@@ -62,11 +61,6 @@ def _event(item: JsonObject, name: str, source: str, own: JsonObject, now: str) 
     }
 
 
-def _again(event: JsonObject, now: str) -> JsonObject:
-    """The event, seen once more."""
-    return {**event, "count": event.get("count", 1) + 1, "lastTimestamp": now}
-
-
 # ---- Objects: their status, their metadata, and their end.
 
 
@@ -75,27 +69,27 @@ def put_status(api: ResourceApi, resource: KindSpec, item: JsonObject, status: J
     return api.put_status(resource, item, status) if status != item.get("status") else item
 
 
-def change_metadata(api: ResourceApi, resource: KindSpec, item: JsonObject, **parts: Any) -> JsonObject:
-    """Replace parts of the metadata of an object: `ownerReferences`, `annotations`, `finalizers` or `labels`."""
+def change_object(api: ResourceApi, resource: KindSpec, item: JsonObject, change: Change) -> JsonObject:
+    """Replace an object by what `change` makes of it as it is now."""
     meta = item["metadata"]
-
-    def change(held: JsonObject) -> JsonObject:
-        return {**held, "metadata": {**held["metadata"], **parts}}
-
     return api.change(resource, meta.get("namespace", ""), meta["name"], change)
+
+
+def change_metadata(api: ResourceApi, resource: KindSpec, item: JsonObject, **parts: Any) -> JsonObject:
+    """Replace parts of the metadata of an object: `ownerReferences`, `annotations` or `labels`."""
+    return change_object(api, resource, item, lambda held: {**held, "metadata": {**held["metadata"], **parts}})
 
 
 def lift(api: ResourceApi, resource: KindSpec, item: JsonObject, finalizer: str) -> None:
     """Remove a finalizer from an object, if it is there: the controller that is responsible for it has done its work. The
     API server deletes the object with its last one."""
-    meta = item["metadata"]
 
     def lifted(held: JsonObject) -> JsonObject:
         left = [name for name in held["metadata"].get("finalizers", ()) if name != finalizer]
         return {**held, "metadata": {**held["metadata"], "finalizers": left}}
 
-    if finalizer in meta.get("finalizers", ()):
-        api.change(resource, meta.get("namespace", ""), meta["name"], lifted)
+    if finalizer in item["metadata"].get("finalizers", ()):
+        change_object(api, resource, item, lifted)
 
 
 def delete_object(

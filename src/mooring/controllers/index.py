@@ -4,7 +4,7 @@ decide which workload may adopt an object."""
 from collections.abc import Callable, Collection, Iterator
 
 from mooring.api.json_objects import JsonObject
-from mooring.apiserver.store import Key, Store, StoreWrite
+from mooring.apiserver.store import Key, Store, StoreWrite, key_of
 
 Marks = Callable[[JsonObject], Collection[str]]
 """What an object is filed under; it must depend on the object only, so that the marks of an old version find its
@@ -100,11 +100,8 @@ class Adopters:
         """Workloads that may want this object; their selectors decide."""
         if not self._index:
             return
-        metadata = orphan["metadata"]
-        namespace = metadata.get("namespace", "")
-        for mark in (_mark(namespace), *(_mark(namespace, *pair) for pair in metadata.get("labels", {}).items())):
-            for workload in self._index[mark]:
-                yield namespace, workload["metadata"]["name"]
+        for mark in _all_marks(orphan):
+            yield from map(key_of, self._index[mark])
 
 
 def equal_labels(workload: JsonObject) -> dict[str, str]:
@@ -117,8 +114,11 @@ def equal_labels(workload: JsonObject) -> dict[str, str]:
 
 def _label_marks(item: JsonObject) -> Collection[str]:
     """An object with a controller is filed under nothing: it is no orphan."""
-    if owner_uid(item):
-        return ()
+    return () if owner_uid(item) else _all_marks(item)
+
+
+def _all_marks(item: JsonObject) -> list[str]:
+    """The marks of a namespace and of each label of an object in it."""
     metadata = item["metadata"]
     namespace = metadata.get("namespace", "")
     return [_mark(namespace), *(_mark(namespace, *pair) for pair in metadata.get("labels", {}).items())]

@@ -4,8 +4,8 @@ recording. The programs that serve a dashboard implement these; the paths know n
 All methods are called on the event loop that owns the scheduler, and must return at once, except where they are async.
 """
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Literal, Protocol
+from collections.abc import Sequence
+from typing import Literal, Protocol
 
 import msgspec
 
@@ -29,7 +29,7 @@ class Refused(Exception):
 
 
 class SourceFacts(msgspec.Struct, frozen=True):
-    """What a source says about itself, for /api/session."""
+    """The facts of a source about itself, for /api/session."""
 
     program: Program
     profiles: Sequence[str]
@@ -46,12 +46,12 @@ class DashboardSource(Protocol):
 
     @property
     def stories(self) -> PodStories | None:
-        """What happened to each pod; None: nothing was noted."""
+        """The stories of pods; None if nothing was noted."""
         ...
 
     @property
     def flow(self) -> FlowCounters | None:
-        """What is counted of attempts; None: nothing is."""
+        """The counters of attempts; None if nothing is counted."""
         ...
 
     def now_ns(self) -> int:
@@ -69,14 +69,14 @@ class DashboardSource(Protocol):
 
 
 class ExplainPod(msgspec.Struct, frozen=True):
-    """Why a pod is where it is: the answer of `mooring explain -o json`."""
+    """The question why a pod is where it is: the answer is that of `mooring explain -o json`."""
 
     namespace: str
     name: str
 
 
 class RejectionsOnNode(msgspec.Struct, frozen=True):
-    """Why pending pods are rejected on a node."""
+    """The question why pending pods are rejected on a node."""
 
     node: str
 
@@ -89,7 +89,7 @@ class AskedChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class AskedChanges(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What follows from these changes, one after another; the body of `POST api/what-if` and `POST api/do`."""
+    """The question what follows from changes, made one after another; the body of `POST api/what-if` and `POST api/do`."""
 
     changes: Sequence[AskedChange]
 
@@ -132,7 +132,7 @@ class DoneChanges(msgspec.Struct, frozen=True):
 
 
 class TimeLineState(msgspec.Struct, frozen=True):
-    """Where in a recording the shown moment is. Times are RFC 3339 texts."""
+    """The place of the shown moment in a recording. Times are RFC 3339 texts."""
 
     start: str
     end: str
@@ -147,11 +147,33 @@ class TimeLineState(msgspec.Struct, frozen=True):
 
 
 class SeekTarget(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """Where to move: exactly one of these is given."""
+    """The moment to move to: exactly one of these is given."""
 
     time: str | None = None
     decision: int | None = None
     step: int | None = None
+
+
+class DecisionLine(msgspec.Struct, frozen=True):
+    """A decision of a recording as a list shows it."""
+
+    number: int
+    """From 1: so many decisions are made right after it."""
+    time: str
+    namespace: str
+    """Of the first pod."""
+    name: str
+    node: str
+    result: str
+    pods: int
+    """How many pods the step decided on: those of a group are released together."""
+
+
+class DecisionsPage(msgspec.Struct, frozen=True):
+    """`GET api/replay/decisions`."""
+
+    decisions: Sequence[DecisionLine]
+    total: int
 
 
 class TimeLine(Protocol):
@@ -168,6 +190,6 @@ class TimeLine(Protocol):
         """Move, in slices. A second call while one is under way replaces its target. Raises Refused (422)."""
         ...
 
-    def decisions(self, after: int, limit: int) -> Mapping[str, Any]:
-        """`{"decisions": [{"number", "time", "namespace", "name", "node", "result"}], "total": n}`."""
+    def decisions(self, after: int, limit: int) -> DecisionsPage:
+        """The decisions that follow the first `after` ones."""
         ...

@@ -25,27 +25,25 @@ class SchedulerSource:
         self._scheduler: Scheduler | None = None
         self._checks: SelfCheckFigures | None = None
         self.now_ns = clock.now_ns
-        self._stories = PodStories(clock.now_ns)
-        self.stories: PodStories | None = self._stories
-        self._counters = FlowCounters(clock)
-        self.flow: FlowCounters | None = self._counters
+        self.stories = PodStories(clock.now_ns)
+        self.flow = FlowCounters(clock)
 
     def show(self, scheduler: Scheduler, checks: SelfChecks | None = None) -> None:
         """This is the scheduler; it checks itself by `checks`."""
         self._scheduler = scheduler
-        self._counters.profiles = [*scheduler.core.runners]
-        self._counters.follow(scheduler)
+        self.flow.profiles = [*scheduler.core.runners]
+        self.flow.follow(scheduler)
         if checks is not None:
             self._checks = SelfCheckFigures(0, 0, "")
             checks.on_checked = self._checked
 
     def counting(self, inner: Observer) -> Observer:
         """The observer to build the scheduler with, around this one."""
-        return self._counters.around(inner)
+        return self.flow.around(inner)
 
     def telling(self, other: TellPod | None = None) -> TellPod:
-        """What to build the scheduler with for the stories of pods; `other` gets them as well."""
-        tell = self._stories.tell
+        """The function to build the scheduler with for the stories of pods; `other` gets them as well."""
+        tell = self.stories.tell
         if other is None:
             return tell
 
@@ -61,7 +59,7 @@ class SchedulerSource:
         return self._scheduler
 
     def facts(self) -> SourceFacts:
-        return SourceFacts(self._program, self._counters.profiles, self._is_leader())
+        return SourceFacts(self._program, self.flow.profiles, self._is_leader())
 
     def self_check(self) -> SelfCheckFigures | None:
         return self._checks

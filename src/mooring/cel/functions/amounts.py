@@ -1,12 +1,12 @@
-"""Quantities and semantic versions as values of CEL.
+"""Quantities, semantic versions and named formats as values of CEL.
 
-Upstream: apiserver's cel/library/quantity.go and semverlib.go, with the messages of Go's parsers.
+Upstream: apiserver's cel/library/quantity.go, semverlib.go and format.go, with the messages of Go's parsers.
 """
 
 import base64
 import binascii
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from typing import Any, ClassVar
@@ -14,122 +14,7 @@ from typing import Any, ClassVar
 from mooring.cel.functions.networks import why_not_uri
 from mooring.cel.library import Overload, member, plain, succeeds
 from mooring.cel.values import MAX_INT64, MAX_UINT64, NOTHING, Extension, Fault, Maybe, Type
-from mooring.model.names import (
-    dns_1035_faults,
-    dns_label_faults,
-    label_value_faults,
-    qualified_name_faults,
-    subdomain_faults,
-)
 from mooring.model.quantity import NANO, QuantityError, parse_untrimmed
-
-# ---- Named formats of Kubernetes: `format.dns1123Label().validate(text)` returns the faults of a text, or no value.
-#
-# Upstream: apiserver's cel/library/format.go.
-
-
-FORMAT = Type("kubernetes.NamedFormat")
-_UUID = re.compile(r"[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}", re.IGNORECASE)
-_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
-_TIME = re.compile(r"([0-9]{2}):([0-9]{2}):([0-9]{2})(.[0-9]+)?(z|[+-][0-9]{2}:[0-9]{2})")
-
-
-@dataclass(frozen=True, slots=True)
-class NamedFormat(Extension):
-    """A format as a value; `faults` lists what is wrong with a text."""
-
-    name: str
-    faults: Callable[[str], Sequence[str]]
-    pattern_size: int
-    """The length that upstream assumes for its regular expression (MaxRegexSize): it decides the cost."""
-    type: ClassVar[Type] = FORMAT
-
-    def order(self) -> str:
-        return self.name
-
-    def validate(self, text: str) -> Maybe:
-        found = self.faults(text)
-        return Maybe(list(found), True) if found else NOTHING
-
-
-def _prefixed(faults: Callable[[str], Sequence[str]]) -> Callable[[str], Sequence[str]]:
-    """The check of a prefix, to which something is appended. Parity: upstream replaces the last two letters by `a` if the
-    text ends with a dash."""
-    return lambda text: faults(f"{text[:-2]}a" if len(text) > 1 and text.endswith("-") else text)
-
-
-def _or_else(is_valid: Callable[[str], bool], fault: str) -> Callable[[str], Sequence[str]]:
-    return lambda text: () if is_valid(text) else (fault,)
-
-
-def _is_uuid(text: str) -> bool:
-    return _UUID.fullmatch(text) is not None
-
-
-def _is_base64(text: str) -> bool:
-    """Standard base64 with padding; an empty text is not valid, as upstream has it."""
-    try:
-        base64.b64decode(text, validate=True)
-    except (binascii.Error, ValueError):
-        return False
-    return bool(text)
-
-
-def _is_date(text: str) -> bool:
-    try:
-        return _DATE.fullmatch(text) is not None and bool(date.fromisoformat(text))
-    except ValueError:
-        return False
-
-
-def _is_moment(text: str) -> bool:
-    """RFC 3339, in upper or lower case, without leap seconds."""
-    day, letter, time = text.lower().partition("t")
-    found = _TIME.fullmatch(time)
-    if not letter or found is None or not _is_date(day):
-        return False
-    return int(found[1]) <= 23 and int(found[2]) <= 59 and int(found[3]) <= 59
-
-
-def _uri_faults(text: str) -> Sequence[str]:
-    why = why_not_uri(text)
-    return () if why is None else (why,)
-
-
-# The numbers are upstream's MaxRegexSize of each format: its cost, not a limit of ours.
-FORMATS: dict[str, NamedFormat] = {
-    "dns1123Label": NamedFormat("DNS1123Label", dns_label_faults, 30),
-    "dns1123Subdomain": NamedFormat("DNS1123Subdomain", subdomain_faults, 60),
-    "dns1035Label": NamedFormat("DNS1035Label", dns_1035_faults, 30),
-    "qualifiedName": NamedFormat("QualifiedName", qualified_name_faults, 60),
-    "dns1123LabelPrefix": NamedFormat("DNS1123LabelPrefix", _prefixed(dns_label_faults), 30),
-    "dns1123SubdomainPrefix": NamedFormat("DNS1123SubdomainPrefix", _prefixed(subdomain_faults), 60),
-    "dns1035LabelPrefix": NamedFormat("DNS1035LabelPrefix", _prefixed(dns_1035_faults), 30),
-    "labelValue": NamedFormat("LabelValue", label_value_faults, 40),
-    "uri": NamedFormat("URI", _uri_faults, 1103),
-    "uuid": NamedFormat("uuid", _or_else(_is_uuid, "does not match the UUID format"), 70),
-    "byte": NamedFormat("byte", _or_else(_is_base64, "invalid base64"), 84),
-    "date": NamedFormat("date", _or_else(_is_date, "invalid date"), 71),
-    "datetime": NamedFormat("datetime", _or_else(_is_moment, "invalid datetime"), 71),
-}  # fmt: skip
-
-
-def _named(name: str) -> Maybe:
-    return Maybe(FORMATS[name], True) if name in FORMATS else NOTHING
-
-
-def _constant(format: NamedFormat) -> Callable[[], NamedFormat]:
-    return lambda: format
-
-
-NAMED_FORMATS: tuple[Overload, ...] = (
-    member(
-        "format-validate", "validate", f"{FORMAT.name}, string", "optional_type(list(string))", NamedFormat.validate
-    ),
-    plain("format-named", "format.named", "string", f"optional_type({FORMAT.name})", _named),
-    *(plain(f"format.{name}", f"format.{name}", "", FORMAT.name, _constant(each)) for name, each in FORMATS.items()),
-)
-
 
 QUANTITY, SEMVER = Type("kubernetes.Quantity"), Type("kubernetes.Semver")
 MAX_DIGITS = 1000
@@ -290,3 +175,110 @@ AMOUNTS: tuple[Overload, ...] = (
     member("semver_minor", "minor", _V, "int", lambda a: a.numbers[1]),
     member("semver_patch", "patch", _V, "int", lambda a: a.numbers[2]),
 )
+
+
+# ---- Named formats of Kubernetes: `format.dns1123Label().validate(text)` returns the faults of a text, or no value.
+
+
+FORMAT = Type("kubernetes.NamedFormat")
+Faults = Callable[[str], Sequence[str]]
+"""Text in, what is wrong with it out."""
+_UUID = re.compile(r"[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}", re.IGNORECASE)
+_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+_TIME = re.compile(r"([0-9]{2}):([0-9]{2}):([0-9]{2})(.[0-9]+)?(z|[+-][0-9]{2}:[0-9]{2})")
+
+
+@dataclass(frozen=True, slots=True)
+class NamedFormat(Extension):
+    """A format as a value; `faults` lists what is wrong with a text."""
+
+    name: str
+    faults: Faults
+    pattern_size: int
+    """The length that upstream assumes for its regular expression (MaxRegexSize): it decides the cost."""
+    type: ClassVar[Type] = FORMAT
+
+    def order(self) -> str:
+        return self.name
+
+    def validate(self, text: str) -> Maybe:
+        found = self.faults(text)
+        return Maybe(list(found), True) if found else NOTHING
+
+
+def _prefixed(faults: Faults) -> Faults:
+    """The check of a prefix, to which something is appended. Parity: upstream replaces the last two letters by `a` if the
+    text ends with a dash."""
+    return lambda text: faults(f"{text[:-2]}a" if len(text) > 1 and text.endswith("-") else text)
+
+
+def _or_else(is_valid: Callable[[str], object], fault: str) -> Faults:
+    return lambda text: () if is_valid(text) else (fault,)
+
+
+def _is_base64(text: str) -> bool:
+    """Standard base64 with padding; an empty text is not valid, as upstream has it."""
+    try:
+        base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError):
+        return False
+    return bool(text)
+
+
+def _is_date(text: str) -> bool:
+    try:
+        return _DATE.fullmatch(text) is not None and bool(date.fromisoformat(text))
+    except ValueError:
+        return False
+
+
+def _is_moment(text: str) -> bool:
+    """RFC 3339, in upper or lower case, without leap seconds."""
+    day, letter, time = text.lower().partition("t")
+    found = _TIME.fullmatch(time)
+    if not letter or found is None or not _is_date(day):
+        return False
+    return int(found[1]) <= 23 and int(found[2]) <= 59 and int(found[3]) <= 59
+
+
+def _uri_faults(text: str) -> Sequence[str]:
+    why = why_not_uri(text)
+    return () if why is None else (why,)
+
+
+_OWN: Mapping[str, Faults] = {
+    "uri": _uri_faults,
+    "uuid": _or_else(_UUID.fullmatch, "does not match the UUID format"),
+    "byte": _or_else(_is_base64, "invalid base64"),
+    "date": _or_else(_is_date, "invalid date"),
+    "datetime": _or_else(_is_moment, "invalid datetime"),
+}
+_FORMATS = {
+    "dns1123Label": ("DNS1123Label", 30), "dns1123Subdomain": ("DNS1123Subdomain", 60),
+    "dns1035Label": ("DNS1035Label", 30), "qualifiedName": ("QualifiedName", 60),
+    "dns1123LabelPrefix": ("DNS1123LabelPrefix", 30), "dns1123SubdomainPrefix": ("DNS1123SubdomainPrefix", 60),
+    "dns1035LabelPrefix": ("DNS1035LabelPrefix", 30), "labelValue": ("LabelValue", 40), "uri": ("URI", 1103),
+    "uuid": ("uuid", 70), "byte": ("byte", 84), "date": ("date", 71), "datetime": ("datetime", 71),
+}  # fmt: skip
+"""By function: the name of a format, and upstream's MaxRegexSize, which is its cost and not a limit of ours."""
+
+
+def named_formats(checks: Mapping[str, Faults]) -> tuple[Overload, ...]:
+    """The functions of named formats. `checks` are those of names: `dns1123Label`, `dns1123Subdomain`, `dns1035Label`,
+    `qualifiedName` and `labelValue`."""
+    prefixes = {f"{name}Prefix": _prefixed(faults) for name, faults in checks.items()}
+    faults = {**_OWN, **checks, **prefixes}
+    formats = {name: NamedFormat(shown, faults[name], size) for name, (shown, size) in _FORMATS.items()}
+
+    def named(name: str) -> Maybe:
+        return Maybe(formats[name], True) if name in formats else NOTHING
+
+    def constant(value: NamedFormat) -> Callable[[], NamedFormat]:
+        return lambda: value
+
+    listed = f"{FORMAT.name}, string", "optional_type(list(string))"
+    return (
+        member("format-validate", "validate", *listed, NamedFormat.validate),
+        plain("format-named", "format.named", "string", f"optional_type({FORMAT.name})", named),
+        *(plain(f"format.{name}", f"format.{name}", "", FORMAT.name, constant(each)) for name, each in formats.items()),
+    )

@@ -13,16 +13,7 @@ from mooring.cel.costs import COMPARABLE
 from mooring.cel.functions.times import CelDuration, span_of
 from mooring.cel.language.macros import MAP_INSERT, SORT_BY_KEYS
 from mooring.cel.library import Overload, member, plain
-from mooring.cel.values import (
-    NO_OVERLOAD,
-    Extension,
-    Fault,
-    Uint,
-    equal,
-    key_of,
-    unsigned,
-    whole,
-)
+from mooring.cel.values import NO_OVERLOAD, Extension, Fault, Uint, equal, key_of, unsigned, whole
 
 _NUMBERS = (int, Uint, float)
 
@@ -76,14 +67,6 @@ def _sum_from(zero: Any) -> Callable[[list[Any]], Any]:
         return unsigned(int(found)) if zero.__class__ is Uint else found
 
     return total
-
-
-def _index_of(elements: list[Any], value: Any) -> int:
-    return next((i for i, each in enumerate(elements) if equal(each, value)), -1)
-
-
-def _last_index_of(elements: list[Any], value: Any) -> int:
-    return next((i for i in reversed(range(len(elements))) if equal(elements[i], value)), -1)
 
 
 def _slice(elements: list[Any], start: int, end: int) -> list[Any] | Fault:
@@ -145,15 +128,6 @@ def _has(elements: list[Any], others: list[Any]) -> bool:
     return all(any(equal(each, other) for other in elements) for each in others)
 
 
-def _shares(elements: list[Any], others: list[Any]) -> bool:
-    """`sets.intersects(elements, others)`."""
-    return any(any(equal(each, other) for other in others) for each in elements)
-
-
-def _insert(mapping: dict[Any, Any], key: Any, value: Any) -> dict[Any, Any] | Fault:
-    return _merge(mapping, {key_of(key): value})
-
-
 def _merge(mapping: dict[Any, Any], more: dict[Any, Any]) -> dict[Any, Any] | Fault:
     """Both maps; a key that both have is an error. The planner does this in place where it can (evaluation.inserting)."""
     for key in more:
@@ -176,8 +150,10 @@ def _compared() -> Iterator[Overload]:
 
 LISTS: tuple[Overload, ...] = (
     *_compared(),
-    member("list_a_index_of_int", "indexOf", "list(A), A", "int", _index_of),
-    member("list_a_last_index_of_int", "lastIndexOf", "list(A), A", "int", _last_index_of),
+    member("list_a_index_of_int", "indexOf", "list(A), A", "int",
+           lambda each, value: next((i for i, other in enumerate(each) if equal(other, value)), -1)),
+    member("list_a_last_index_of_int", "lastIndexOf", "list(A), A", "int",
+           lambda each, value: next((i for i in reversed(range(len(each))) if equal(each[i], value)), -1)),
     member("list_slice", "slice", "list(A), int, int", "list(A)", _slice),
     member("list_flatten", "flatten", "list(list(A))", "list(A)", _flatten),
     member("list_flatten_int", "flatten", "list(dyn), int", "list(dyn)", _flatten),
@@ -187,7 +163,9 @@ LISTS: tuple[Overload, ...] = (
     plain("list_sets_contains_list", "sets.contains", "list(A), list(A)", "bool", _has),
     plain("list_sets_equivalent_list", "sets.equivalent", "list(A), list(A)", "bool",
           lambda one, other: _has(one, other) and _has(other, one)),
-    plain("list_sets_intersects_list", "sets.intersects", "list(A), list(A)", "bool", _shares),
-    plain("@mapInsert_map_key_value", MAP_INSERT, "map(A, B), A, B", "map(A, B)", _insert),
+    plain("list_sets_intersects_list", "sets.intersects", "list(A), list(A)", "bool",
+          lambda one, other: any(equal(each, wanted) for each in one for wanted in other)),
+    plain("@mapInsert_map_key_value", MAP_INSERT, "map(A, B), A, B", "map(A, B)",
+          lambda mapping, key, value: _merge(mapping, {key_of(key): value})),
     plain("@mapInsert_map_map", MAP_INSERT, "map(A, B), map(A, B)", "map(A, B)", _merge),
 )  # fmt: skip

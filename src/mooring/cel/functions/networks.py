@@ -123,10 +123,6 @@ def _contains_network(network: Network, other: Network | str) -> bool | Fault:
     return network.prefix <= inner.prefix and inner.range().network_address in network.range()
 
 
-def _masked(network: Network) -> Network:
-    return Network(network.range().network_address, network.prefix)
-
-
 def _is_link_local_multicast(address: Address) -> bool:
     if isinstance(address.ip, IPv4Address):
         return address.ip in ip_network("224.0.0.0/24")
@@ -170,7 +166,7 @@ NETWORKS: tuple[Overload, ...] = (
     member("cidr_contains_cidr", "containsCIDR", f"{_C}, {_C}", "bool", _contains_network),
     member("cidr_ip", "ip", _C, _I, lambda a: Address(a.ip)),
     member("cidr_prefix_length", "prefixLength", _C, "int", lambda a: a.prefix),
-    member("cidr_masked", "masked", _C, _C, _masked),
+    member("cidr_masked", "masked", _C, _C, lambda a: Network(a.range().network_address, a.prefix)),
     plain("is_cidr", "isCIDR", "string", "bool", succeeds(network_of)),
     plain("cidr_to_string", "string", _C, "string", str),
 )

@@ -6,7 +6,7 @@ Overload ids and messages are cel-go's. Results are 64-bit: what does not fit is
 import re
 from collections.abc import Callable, Iterator
 from math import isfinite, isnan
-from operator import ge, gt, le, lt
+from operator import add, ge, gt, le, lt, mul, sub
 from typing import Any
 
 from mooring.cel.budget import check_length
@@ -35,7 +35,7 @@ from mooring.cel.values import (
 
 
 def _quotient(one: int, other: int) -> int | Fault:
-    """Rounded towards zero, as in Go; Python rounds down."""
+    """The quotient is rounded towards zero, as in Go; Python rounds down."""
     if other == 0:
         return Fault("division by zero")
     magnitude = abs(one) // abs(other)
@@ -43,7 +43,7 @@ def _quotient(one: int, other: int) -> int | Fault:
 
 
 def _remainder(one: int, other: int) -> int | Fault:
-    """With the sign of the first operand, as in Go. Parity: the one case whose quotient overflows is an error."""
+    """The remainder has the sign of the first operand, as in Go. Parity: where the quotient overflows it is an error."""
     if other == 0:
         return Fault("modulus by zero")
     if one == MIN_INT64 and other == -1:
@@ -51,12 +51,12 @@ def _remainder(one: int, other: int) -> int | Fault:
     return abs(one) % abs(other) * (-1 if one < 0 else 1)
 
 
-def _unsigned(act: Callable[[int, int], int | Fault]) -> Callable[[int, int], Any]:
-    """An operation of signed integers for unsigned ones, with the check of the result."""
+def _checked(act: Callable[[int, int], Any], checked: Callable[[int], Any]) -> Callable[[int, int], Any]:
+    """An operation of integers, with the check that its result has 64 bits."""
 
     def run(one: int, other: int) -> Any:
-        found = act(int(one), int(other))
-        return found if isinstance(found, Fault) else unsigned(found)
+        found = act(one, other)
+        return found if found.__class__ is Fault else checked(found)
 
     return run
 
@@ -76,23 +76,18 @@ def _sum_of_lists(one: list[Any], other: list[Any]) -> list[Any]:
 
 def _arithmetic() -> Iterator[Overload]:
     """Operators of numbers, and `+` of texts and lists."""
-    yield plain("add_int64", "_+_", "int, int", "int", lambda a, b: whole(a + b))
-    yield plain("add_uint64", "_+_", "uint, uint", "uint", lambda a, b: unsigned(int(a) + int(b)))
-    yield plain("add_double", "_+_", "double, double", "double", lambda a, b: a + b)
-    yield plain("add_string", "_+_", "string, string", "string", lambda a, b: a + b)
-    yield plain("add_bytes", "_+_", "bytes, bytes", "bytes", lambda a, b: a + b)
+    for name, sign, act in (("add", "+", add), ("subtract", "-", sub), ("multiply", "*", mul)):
+        yield plain(f"{name}_int64", f"_{sign}_", "int, int", "int", _checked(act, whole))
+        yield plain(f"{name}_uint64", f"_{sign}_", "uint, uint", "uint", _checked(act, unsigned))
+        yield plain(f"{name}_double", f"_{sign}_", "double, double", "double", act)
+    yield plain("add_string", "_+_", "string, string", "string", add)
+    yield plain("add_bytes", "_+_", "bytes, bytes", "bytes", add)
     yield plain("add_list", "_+_", "list(A), list(A)", "list(A)", _sum_of_lists)
-    yield plain("subtract_int64", "_-_", "int, int", "int", lambda a, b: whole(a - b))
-    yield plain("subtract_uint64", "_-_", "uint, uint", "uint", lambda a, b: unsigned(int(a) - int(b)))
-    yield plain("subtract_double", "_-_", "double, double", "double", lambda a, b: a - b)
-    yield plain("multiply_int64", "_*_", "int, int", "int", lambda a, b: whole(a * b))
-    yield plain("multiply_uint64", "_*_", "uint, uint", "uint", lambda a, b: unsigned(int(a) * int(b)))
-    yield plain("multiply_double", "_*_", "double, double", "double", lambda a, b: a * b)
     yield plain("divide_int64", "_/_", "int, int", "int", _quotient)
-    yield plain("divide_uint64", "_/_", "uint, uint", "uint", _unsigned(_quotient))
+    yield plain("divide_uint64", "_/_", "uint, uint", "uint", _checked(_quotient, unsigned))
     yield plain("divide_double", "_/_", "double, double", "double", _divided)
     yield plain("modulo_int64", "_%_", "int, int", "int", _remainder)
-    yield plain("modulo_uint64", "_%_", "uint, uint", "uint", _unsigned(_remainder))
+    yield plain("modulo_uint64", "_%_", "uint, uint", "uint", _checked(_remainder, unsigned))
     yield plain("negate_int64", "-_", "int", "int", lambda a: whole(-a))
     yield plain("negate_double", "-_", "double", "double", lambda a: -a)
 
@@ -131,16 +126,12 @@ def _comparisons() -> Iterator[Overload]:
             yield plain(f"{name}_{short}", function, f"{kind}, {kind}", "bool", _ordered(compare))
             for other, other_short in _NUMBERS.items():
                 if other != kind:
-                    id = f"{name}_{short}_{other_short}"
-                    yield plain(id, function, f"{kind}, {other}", "bool", _ordered(compare))
+                    mixed = f"{name}_{short}_{other_short}"
+                    yield plain(mixed, function, f"{kind}, {other}", "bool", _ordered(compare))
         yield plain(f"{name}_string", function, "string, string", "bool", compare)
         yield plain(f"{name}_bytes", function, "bytes, bytes", "bool", compare)
         yield plain(f"{name}_timestamp", function, "timestamp, timestamp", "bool", _by_order(compare))
         yield plain(f"{name}_duration", function, "duration, duration", "bool", _by_order(compare))
-
-
-def _is_in_list(value: Any, elements: list[Any]) -> bool:
-    return any(equal(value, element) for element in elements)
 
 
 def _is_in_map(key: Any, mapping: dict[Any, Any]) -> bool:
@@ -174,10 +165,10 @@ Here they are declared for the checker."""
 def _relations() -> Iterator[Overload]:
     """Logic, equality, membership and indexes."""
     for line in _PLANNED.strip().splitlines():
-        id, function, params, result = re.split(r"\s{2,}", line.strip())
-        yield plain(id, function, params, result, _unused)
+        overload, function, params, result = re.split(r"\s{2,}", line.strip())
+        yield plain(overload, function, params, result, _unused)
     yield plain("logical_not", "!_", "bool", "bool", lambda a: not a)
-    yield plain("in_list", "@in", "A, list(A)", "bool", _is_in_list)
+    yield plain("in_list", "@in", "A, list(A)", "bool", lambda a, elements: any(equal(a, each) for each in elements))
     yield plain("in_map", "@in", "A, map(A, B)", "bool", _is_in_map)
 
 
@@ -255,23 +246,19 @@ def _conversions() -> Iterator[Overload]:
     """Functions named after types: `int(x)`, `string(x)`."""
     yield plain("type", "type", "A", "type(A)", type_of)
     yield plain("to_dyn", "dyn", "A", "dyn", lambda a: a)
-    yield plain("bool_to_bool", "bool", "bool", "bool", lambda a: a)
+    for kind, short in {**_NUMBERS, "bool": "bool", "bytes": "bytes", "string": "string"}.items():
+        yield plain(f"{short}_to_{short}", kind, kind, kind, lambda a: a)
     yield plain("string_to_bool", "bool", "string", "bool", _read_bool)
-    yield plain("bytes_to_bytes", "bytes", "bytes", "bytes", lambda a: a)
     yield plain("string_to_bytes", "bytes", "string", "bytes", lambda a: a.encode("utf-8", "replace"))
-    yield plain("double_to_double", "double", "double", "double", lambda a: a)
     yield plain("int64_to_double", "double", "int", "double", float)
     yield plain("uint64_to_double", "double", "uint", "double", float)
     yield plain("string_to_double", "double", "string", "double", _read_double)
-    yield plain("int64_to_int64", "int", "int", "int", lambda a: a)
     yield plain("double_to_int64", "int", "double", "int", _to_int)
     yield plain("uint64_to_int64", "int", "uint", "int", lambda a: whole(int(a)))
     yield plain("string_to_int64", "int", "string", "int", lambda a: _number(a, "int", MIN_INT64, MAX_INT64))
-    yield plain("uint64_to_uint64", "uint", "uint", "uint", lambda a: a)
     yield plain("int64_to_uint64", "uint", "int", "uint", unsigned)
     yield plain("double_to_uint64", "uint", "double", "uint", _to_uint)
     yield plain("string_to_uint64", "uint", "string", "uint", _read_uint)
-    yield plain("string_to_string", "string", "string", "string", lambda a: a)
     yield plain("bool_to_string", "string", "bool", "string", lambda a: "true" if a else "false")
     yield plain("int64_to_string", "string", "int", "string", str)
     yield plain("uint64_to_string", "string", "uint", "string", str)
@@ -282,13 +269,12 @@ def _conversions() -> Iterator[Overload]:
 # ---- sizes, texts, optionals
 
 
+_NO_VALUE = Fault("optional.none() dereference")
+
+
 def _of_value(value: Any) -> Maybe:
     """`optional.ofNonZeroValue(x)`: no value if x is zero or empty."""
     return Maybe(value, True) if value or value.__class__ is Maybe else NOTHING
-
-
-def _value(optional: Maybe) -> Any:
-    return optional.value if optional.has_value else Fault("optional.none() dereference")
 
 
 def _at_end(elements: list[Any], place: int) -> Maybe:
@@ -314,7 +300,7 @@ def _others() -> Iterator[Overload]:
     yield plain("optional_of", "optional.of", "A", "optional_type(A)", lambda a: Maybe(a, True))
     yield plain("optional_ofNonZeroValue", "optional.ofNonZeroValue", "A", "optional_type(A)", _of_value)
     yield plain("optional_none", "optional.none", "", "optional_type(A)", lambda: NOTHING)
-    yield member("optional_value", "value", "optional_type(A)", "A", _value)
+    yield member("optional_value", "value", "optional_type(A)", "A", lambda a: a.value if a.has_value else _NO_VALUE)
     yield member("optional_hasValue", "hasValue", "optional_type(A)", "bool", lambda a: a.has_value)
     yield member("optional_or_optional", "or", "optional_type(A), optional_type(A)", "optional_type(A)", _unused)
     yield member("optional_orValue_value", "orValue", "optional_type(A), A", "A", _unused)

@@ -30,7 +30,8 @@ _PLAIN = frozenset(("bool", "int", "uint", "double", "string", "bytes", "list", 
 
 
 class Substitutions:
-    """What type variables stand for. A unification that fails leaves no trace: the checker tries overload by overload."""
+    """The types that type variables stand for. A unification that fails leaves no trace, because the checker tries overload
+    by overload."""
 
     def __init__(self) -> None:
         self._bound: dict[str, Type] = {}
@@ -49,26 +50,26 @@ class Substitutions:
         own: dict[str, Type] = {}
         return [self._renamed(param, own) for param in overload.params], self._renamed(overload.result, own)
 
-    def _renamed(self, type: Type, own: dict[str, Type]) -> Type:
+    def _renamed(self, kind: Type, own: dict[str, Type]) -> Type:
         """The type with this call's own variables instead of the declared ones."""
-        if type.is_variable:
-            if type.name not in own:
-                own[type.name] = self.new_variable()
-            return own[type.name]
-        return Type(type.name, tuple(self._renamed(each, own) for each in type.params)) if type.params else type
+        if kind.is_variable:
+            if kind.name not in own:
+                own[kind.name] = self.new_variable()
+            return own[kind.name]
+        return Type(kind.name, tuple(self._renamed(each, own) for each in kind.params)) if kind.params else kind
 
-    def substituted(self, type: Type) -> Type:
+    def substituted(self, kind: Type) -> Type:
         """The type with all variables replaced that stand for something."""
-        while type.is_variable and type.name in self._bound:
-            type = self._bound[type.name]
-        return Type(type.name, tuple(map(self.substituted, type.params))) if type.params else type
+        while kind.is_variable and kind.name in self._bound:
+            kind = self._bound[kind.name]
+        return Type(kind.name, tuple(map(self.substituted, kind.params))) if kind.params else kind
 
-    def settled(self, type: Type) -> Type:
-        """As `substituted`, with `dyn` for variables that stand for nothing: for error messages."""
-        type = self.substituted(type)
-        if type.is_variable:
+    def settled(self, kind: Type) -> Type:
+        """The type for error messages: all variables are replaced, by `dyn` if they stand for nothing."""
+        kind = self.substituted(kind)
+        if kind.is_variable:
             return DYN
-        return Type(type.name, tuple(map(self.settled, type.params))) if type.params else type
+        return Type(kind.name, tuple(map(self.settled, kind.params))) if kind.params else kind
 
     def unify(self, one: Type, other: Type) -> bool:
         return self.unify_all((one,), (other,))
@@ -104,41 +105,41 @@ class Substitutions:
             return True
         return len(one.params) == len(other.params) and all(map(self._assign, one.params, other.params))
 
-    def _substitute(self, type: Type, variable: Type) -> tuple[bool, bool]:
-        """(whether the variable may stand for the type, whether it stood for something before)."""
-        if type == variable:
+    def _substitute(self, kind: Type, variable: Type) -> tuple[bool, bool]:
+        """Whether the variable may stand for the type, and whether it stood for something before."""
+        if kind == variable:
             return True, True
         bound = self._bound.get(variable.name)
         if bound is not None:
-            if type == bound:
+            if kind == bound:
                 return True, True
-            if not self._assign(type, bound):
+            if not self._assign(kind, bound):
                 return False, True
             # Both fit: the variable stands for the one that allows more, such as dyn, from now on.
-            general = self.more_general(type, bound)
+            general = self.more_general(kind, bound)
             if not self._mentions(general, variable):
                 self._bind(variable, general)
             return True, True
-        if self._mentions(type, variable):
+        if self._mentions(kind, variable):
             return False, False
-        self._bind(variable, type)
+        self._bind(variable, kind)
         return True, False
 
-    def _bind(self, variable: Type, type: Type) -> None:
+    def _bind(self, variable: Type, kind: Type) -> None:
         self._trail.append((variable.name, self._bound.get(variable.name)))
-        self._bound[variable.name] = type
+        self._bound[variable.name] = kind
 
-    def _mentions(self, type: Type, variable: Type) -> bool:
+    def _mentions(self, kind: Type, variable: Type) -> bool:
         """Whether the variable occurs in the type: binding it would make an infinite type."""
-        if type == variable:
+        if kind == variable:
             return True
-        if type.is_variable:
-            bound = self._bound.get(type.name)
+        if kind.is_variable:
+            bound = self._bound.get(kind.name)
             return bound is not None and self._mentions(bound, variable)
-        return any(self._mentions(each, variable) for each in type.params)
+        return any(self._mentions(each, variable) for each in kind.params)
 
     def more_general(self, one: Type, other: Type) -> Type:
-        """Of two types that unify, the one that allows more: `dyn` rather than `int`."""
+        """The one of two types that unify which allows more: `dyn` rather than `int`."""
         return one if _is_no_more_specific(one, other) else other
 
 
@@ -151,9 +152,9 @@ def _is_no_more_specific(one: Type, other: Type) -> bool:
     return one.name == "type" or all(map(_is_no_more_specific, one.params, other.params))
 
 
-def _is_nullable(type: Type) -> bool:
+def _is_nullable(kind: Type) -> bool:
     """Parity: null may be used for values of types that are not CEL's own, such as timestamps."""
-    return type.name not in _PLAIN
+    return kind.name not in _PLAIN
 
 
 _LITERALS = {bool: "bool", int: "int", Uint: "uint", float: "double", str: "string", bytes: "bytes", type(None): "null"}
@@ -331,7 +332,7 @@ class _Checker:
         return result
 
     def _no_overload(self, node: CallExpression, types: Sequence[Type]) -> SyntaxFault:
-        shown = [str(self.known.settled(type)) for type in types]
+        shown = [str(self.known.settled(each)) for each in types]
         told = f"({', '.join(shown)})" if node.target is None else f"{shown[0]}.({', '.join(shown[1:])})"
         return SyntaxFault(f"found no matching overload for '{node.function}' applied to '{told}'", node.position)
 

@@ -75,9 +75,9 @@ class _Parser:
     def _unexpected(self, more: str = "") -> SyntaxFault:
         return SyntaxFault(f"Syntax error: mismatched input '{self._token.text}'{more}", self._token.position)
 
-    def _deeper(self, by: int = 1) -> None:
+    def _deeper(self) -> None:
         """Count a level of nesting. Python's own recursion must not be what stops a hostile expression."""
-        self._depth += by
+        self._depth += 1
         if self._depth > MAX_DEPTH:
             raise SyntaxFault(f"expression recursion limit exceeded: {MAX_DEPTH}", self._token.position)
 
@@ -134,18 +134,15 @@ class _Parser:
                 token = self._token
                 if sign == "-" and is_odd and token.kind == "literal" and token.value.__class__ in (int, float):
                     self._take()
-                    return self._members(self._negative(token))
+                    return self._members(Literal(token.position, -token.value))
                 node = self._members(self._primary())
                 return CallExpression(first.position, function, None, (node,)) if is_odd else node
         return self._members(self._primary())
 
-    def _negative(self, token: Token) -> SyntaxNode:
-        return Literal(token.position, -token.value)
-
     # ---- operands
 
     def _members(self, node: SyntaxNode) -> SyntaxNode:
-        """What follows an operand: fields, calls and indexes."""
+        """The operand with the fields, calls and indexes that follow it."""
         deeper = 0
         while self._token.kind == "sign" and self._token.text in (".", "["):
             self._deeper()

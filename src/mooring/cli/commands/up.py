@@ -45,7 +45,7 @@ from mooring.cli.up_session import LINK_VARIABLE, UpSession, report
 from mooring.controllers.nodes.simulated_nodes import missing_nodes
 from mooring.dashboard.questions.asked_cluster import AskedScheduler
 from mooring.dashboard.questions.child_questions import ChildQuestions
-from mooring.dashboard.questions.stored_objects import objects_in_store
+from mooring.dashboard.questions.unwatched_objects import objects_in_store
 from mooring.dashboard.scheduler_source import SchedulerSource
 from mooring.embedded.cluster import EmbeddedCluster, EmbeddedSettings, cluster_clock
 from mooring.embedded.seeding import default_class, seed

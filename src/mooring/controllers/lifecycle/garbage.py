@@ -95,7 +95,7 @@ class Garbage(Controller):
     # ---- collecting
 
     def sync(self, key: Key) -> int | None:
-        """What the present state of the object asks for: a judgement, orphaning, or foreground deletion."""
+        """Do what the present state of the object asks for: a judgement, orphaning, or foreground deletion."""
         resource, item = self._find(key)
         if item is None:
             return None
@@ -187,10 +187,9 @@ class StrandedPods(Controller):
     name = "stranded-pods"
     storages = (POD_STORE, NODE_STORE)
 
-    def __init__(self, api: ResourceApi, pods_by_node: Index, quarantine_s: float = QUARANTINE_S) -> None:
+    def __init__(self, api: ResourceApi, pods_by_node: Index) -> None:
         super().__init__(api)
         self._pods_by_node = pods_by_node
-        self._quarantine_ns = round(quarantine_s * NS_PER_S)
         self._gone_ns: dict[str, int] = {}
         """By node: when it was first found missing."""
 
@@ -216,7 +215,7 @@ class StrandedPods(Controller):
         if pod is None or not node or self._exists(node):
             return None
         now_ns = self._api.clock.now_ns()
-        due_ns = self._gone_ns.setdefault(node, now_ns) + self._quarantine_ns
+        due_ns = self._gone_ns.setdefault(node, now_ns) + QUARANTINE_S * NS_PER_S
         if now_ns < due_ns:
             return due_ns
         self._remove(pod)
@@ -295,9 +294,8 @@ class EventExpiry(Controller):
     name = "event-expiry"
     storages = (EVENT_STORE,)
 
-    def __init__(self, api: ResourceApi, kept_s: float = KEPT_S, most: int = MOST_EVENTS) -> None:
+    def __init__(self, api: ResourceApi, most: int = MOST_EVENTS) -> None:
         super().__init__(api)
-        self._kept_ns = round(kept_s * NS_PER_S)
         self._most = most
         self._written_ns: dict[Key, int] = {}
 
@@ -317,7 +315,7 @@ class EventExpiry(Controller):
             if not self._written_ns:
                 return None
             oldest = next(iter(self._written_ns))
-            due_ns = self._written_ns[oldest] + self._kept_ns
+            due_ns = self._written_ns[oldest] + KEPT_S * NS_PER_S
             if due_ns > now_ns and len(self._written_ns) <= self._most:
                 return due_ns
             event = self._api.find(EVENTS, *oldest)

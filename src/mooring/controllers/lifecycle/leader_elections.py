@@ -187,7 +187,7 @@ class LeaderElections(Controller):
 
 
 def _renewal(lease: JsonObject) -> tuple[object, object]:
-    """What changes when a lease is assigned or renewed, and not when its term is marked as over."""
+    """The parts of a lease that change when it is assigned or renewed, and not when its term is marked as over."""
     return at(lease, "spec.holderIdentity"), at(lease, "spec.renewTime")
 
 

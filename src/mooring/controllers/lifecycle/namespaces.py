@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from mooring.api.json_objects import JsonObject
 from mooring.api.kind_spec import KindSpec
 from mooring.api.kinds import RESOURCES
-from mooring.apiserver.resource_api import ResourceApi
 from mooring.apiserver.store import Key, StoreWrite
 from mooring.controllers.cluster_kinds import CONFIG_MAPS, NAMESPACES, PODS, QUOTAS, SERVICE_ACCOUNTS
 from mooring.controllers.cluster_writes import GONE, REPLACED, delete_object
@@ -28,19 +27,18 @@ Parity: pods go first, so that none runs on without what was to bound it (upstre
 """
 
 
+_DEFAULTS: tuple[tuple[KindSpec, JsonObject], ...] = (
+    (SERVICE_ACCOUNTS, {"metadata": {"name": "default"}}),
+    (CONFIG_MAPS, {"metadata": {"name": ROOT_CERTIFICATE}, "data": {"ca.crt": ""}}),
+)
+"""Objects that every namespace has. The certificate is empty: simulated pods open no connections."""
+
+
 class Namespaces(Controller):
     """Keys are namespaces. Upstream has three controllers for this."""
 
     name = "namespaces"
     storages = (NAMESPACES.storage, SERVICE_ACCOUNTS.storage, CONFIG_MAPS.storage)
-
-    def __init__(self, api: ResourceApi, root_certificate: str = "") -> None:
-        """`root_certificate` is what clients in the cluster trust, as PEM."""
-        super().__init__(api)
-        self._defaults: tuple[tuple[KindSpec, JsonObject], ...] = (
-            (SERVICE_ACCOUNTS, {"metadata": {"name": "default"}}),
-            (CONFIG_MAPS, {"metadata": {"name": ROOT_CERTIFICATE}, "data": {"ca.crt": root_certificate}}),
-        )
 
     def concerned(self, write: StoreWrite) -> Iterable[Key]:
         """A namespace that changed, or one whose default object was deleted."""
@@ -55,7 +53,7 @@ class Namespaces(Controller):
             return None
         if namespace["metadata"].get("deletionTimestamp"):
             return self._empty(namespace)
-        for resource, item in self._defaults:
+        for resource, item in _DEFAULTS:
             if self._api.find(resource, key[1], item["metadata"]["name"]) is None:
                 self._api.create(resource, key[1], item)
         return None
@@ -127,4 +125,4 @@ class ResourceQuotas(Controller):
         return ends_ns + 1 if ends_ns is not None else None
 
 
-CONTROLLERS = (ResourceQuotas,)
+CONTROLLERS = (Namespaces, ResourceQuotas)

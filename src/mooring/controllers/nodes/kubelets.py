@@ -47,7 +47,7 @@ _PARTS = ("containers", "initContainers", "nodeSelector", "affinity", "toleratio
 
 @dataclass(slots=True)
 class NodeLoad:
-    """What is taken from one node."""
+    """The resources that pods take from one node."""
 
     pods: int = 0
     """How many pods the kubelet has admitted."""
@@ -97,7 +97,7 @@ class NodeLoads:
             self._loads.setdefault(node, NodeLoad()).add(shape, 1)
 
     def shape(self, spec: JsonObject) -> PodShape:
-        """What a spec requests. Kept by the identity of the objects in it; they are kept along, so their ids are not
+        """The shape of a spec, kept by the identity of the objects in it; they are kept along, so their ids are not
         reused."""
         parts = tuple(spec.get(part) for part in _PARTS)
         kept = self._shapes.get(id(parts[0]))
@@ -128,7 +128,7 @@ _FIRST = ("cpu", "memory", "ephemeral-storage")
 
 
 class PodRejection(NamedTuple):
-    """Why a kubelet does not start a pod: both texts are upstream's, and end up in the pod's status."""
+    """The reason for which a kubelet does not start a pod: both texts are upstream's, and end up in the pod's status."""
 
     reason: str
     message: str
@@ -161,7 +161,7 @@ class KubeletAdmission:
         """By node: the allocatable as written, and parsed."""
 
     def rejection_of(self, pod: JsonObject, node: JsonObject) -> PodRejection | None:
-        """Why the pod may not start; None: it may. Of several reasons the first counts, in upstream's order."""
+        """The reason for which the pod may not start, the first in upstream's order; None if it may start."""
         shape = self._loads.shape(pod["spec"])
         load = self._loads.of(node["metadata"]["name"])
         return (
@@ -176,7 +176,7 @@ class KubeletAdmission:
         self._capacities.pop(node, None)
 
     def _capacity(self, node: JsonObject) -> dict[str, int]:
-        """What the node has for pods, parsed once for each version of its status."""
+        """The amounts that the node has for pods, parsed once for each version of its status."""
         name, written = node["metadata"]["name"], node.get("status", {}).get("allocatable", {})
         kept = self._capacities.get(name)
         if kept is not None and kept[0] is written:

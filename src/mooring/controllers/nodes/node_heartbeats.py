@@ -11,6 +11,7 @@ from mooring.api.json_objects import JsonObject
 from mooring.apiserver.resource_api import ResourceApi
 from mooring.apiserver.store import Key, StoreWrite
 from mooring.controllers.cluster_kinds import LEASES, NODE_STORE, NODES, SLICES
+from mooring.controllers.cluster_writes import change_metadata
 from mooring.controllers.control_loop import Controller
 from mooring.controllers.nodes.simulated_nodes import (
     Addresses,
@@ -26,6 +27,9 @@ from mooring.kit.clock import NS_PER_S, in_micros
 # Upstream's namespace and lease duration of kubelets.
 LEASE_NAMESPACE = "kube-node-lease"
 LEASE_S = 40
+INTERVAL_S, MOST_PER_S = 5.0, 200.0
+"""Seconds between two renewals of a lease. With many nodes the interval grows, so that there are at most 200 renewals a
+second: 5,000 nodes renew every 25 s."""
 # 172.16.0.0/12: room for a million nodes.
 FIRST_NODE_ADDRESS, NODE_ADDRESSES = "172.16.0.1", (1 << 20) - 2
 
@@ -36,12 +40,8 @@ class NodeHeartbeats(Controller):
     name = "node-heartbeats"
     storages = (NODE_STORE,)
 
-    def __init__(self, api: ResourceApi, interval_s: float = 5.0, most_per_s: float = 200.0) -> None:
-        """With many nodes the interval grows, so that there are at most `most_per_s` renewals a second: 5,000 nodes
-        renew every 25 s."""
+    def __init__(self, api: ResourceApi) -> None:
         super().__init__(api)
-        self._interval_s = interval_s
-        self._most_per_s = most_per_s
         self._resized: dict[Key, JsonObject] = {}
         """The status of nodes before others changed their capacity, until their kubelets report."""
         self._addresses = Addresses(
@@ -50,7 +50,7 @@ class NodeHeartbeats(Controller):
 
     def interval_ns(self) -> int:
         """The time between two renewals of one lease, with as many nodes as there are now."""
-        return round(max(self._interval_s, self._api.store.count(NODE_STORE) / self._most_per_s) * NS_PER_S)
+        return round(max(INTERVAL_S, self._api.store.count(NODE_STORE) / MOST_PER_S) * NS_PER_S)
 
     def grace_ns(self) -> int:
         """How long a living node is silent at most, with something to spare. NodeLifecycle goes by it."""
@@ -87,7 +87,8 @@ class NodeHeartbeats(Controller):
         """Write labels and status as a kubelet does at its start; nothing if there is nothing to say. `resized` is the status
         before the capacity changed."""
         if is_new and (labels := missing_labels(node)):
-            node = self._api.change(NODES, "", node["metadata"]["name"], lambda held: _labelled(held, labels))
+            own = node["metadata"].get("labels", {})
+            node = change_metadata(self._api, NODES, node, labels={**labels, **own})
         held = node.get("status", {})
         address = "" if held.get("addresses") else self._addresses.take()
         status = alive_status(node, is_new, address, self._api.now(), resized)
@@ -109,12 +110,8 @@ class NodeHeartbeats(Controller):
         elif lease["metadata"].get("ownerReferences") == meta["ownerReferences"]:
             self._api.put_spec(LEASES, lease, {**lease["spec"], **spec})
         else:
-            self._api.change(
-                LEASES,
-                LEASE_NAMESPACE,
-                name,
-                lambda held: {**held, "metadata": {**held["metadata"], **meta}, "spec": spec},
-            )
+            taken_over = {**lease, "metadata": {**lease["metadata"], **meta}, "spec": spec}
+            self._api.change(LEASES, LEASE_NAMESPACE, name, lambda held: taken_over)
 
 
 def _capacity(node: JsonObject) -> JsonObject:
@@ -125,10 +122,6 @@ def _capacity(node: JsonObject) -> JsonObject:
 def _node_uid(lease: JsonObject) -> str:
     owners: list[JsonObject] = lease["metadata"].get("ownerReferences", [])
     return str(owners[0].get("uid", "")) if owners else ""
-
-
-def _labelled(node: JsonObject, labels: JsonObject) -> JsonObject:
-    return {**node, "metadata": {**node["metadata"], "labels": {**labels, **node["metadata"].get("labels", {})}}}
 
 
 class Devices(Controller):

@@ -62,14 +62,13 @@ class NodeLifecycle(Controller):
         now_ns = self._api.clock.now_ns()
         due_ns = self._heard_ns.setdefault(key[1], now_ns) + self._grace_ns()
         is_silent = now_ns >= due_ns
-        self._note(key[1], is_silent)
         if is_silent:
+            self._silent.add(key[1])
             node = self._lose(node)
+        else:
+            self._silent.discard(key[1])
         self._taint(node)
         return None if is_silent else due_ns
-
-    def _note(self, name: str, is_silent: bool) -> None:
-        (self._silent.add if is_silent else self._silent.discard)(name)
 
     def _lose(self, node: JsonObject) -> JsonObject:
         """Conditions become Unknown, and the pods of the node are no longer ready."""
@@ -213,7 +212,7 @@ class TaintEviction(Controller):
         if write.type == "DELETED":
             self._evicting.pop(name, None)
             return ()
-        taints = _evicting_taints(node)
+        taints = [msgspec.convert(taint, Taint) for taint in taints_of(node) if taint.get("effect") == NO_EXECUTE]
         if taints == self._evicting.get(name, []):
             return ()
         if taints:
@@ -266,10 +265,6 @@ def tolerated_s(pod: JsonObject, taints: list[Taint], compares: bool = False) ->
         if fitting.toleration_seconds is not None:
             limits.append(max(fitting.toleration_seconds, 0))
     return min(limits, default=None)
-
-
-def _evicting_taints(node: JsonObject) -> list[Taint]:
-    return [msgspec.convert(taint, Taint) for taint in taints_of(node) if taint.get("effect") == NO_EXECUTE]
 
 
 def _is_new(write: StoreWrite) -> bool:

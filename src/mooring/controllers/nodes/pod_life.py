@@ -44,7 +44,7 @@ TakeAddress = Callable[[], str]
 
 
 class LifeStep(NamedTuple):
-    """What to do about a pod: the status to write (None: it is right), when to look again, whether to delete it for
+    """A step in the life of a pod: the status to write (None: it is right), when to look again, whether to delete it for
     good."""
 
     status: JsonObject | None = None

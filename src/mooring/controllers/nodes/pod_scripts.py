@@ -2,11 +2,9 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import Any
 
 from mooring.api.json_objects import JsonObject
-
-T = TypeVar("T")
 
 PREFIX = "mooring.dev/"
 NEVER = "never"
@@ -14,6 +12,14 @@ NEVER = "never"
 
 _DEFAULT_STOP_S = 1.0
 """How long containers take to stop by default."""
+_FIELDS = {
+    "start_s": "start-seconds",
+    "ready_s": "ready-seconds",
+    "run_s": "run-seconds",
+    "exit_code": "exit-code",
+    "stop_s": "stop-seconds",
+}
+"""The annotations that change a script, by its fields."""
 JOB_RUN_S = 5.0
 """How long pods of Jobs run by default: a Job is there to complete. kwok's complete after some seconds as well."""
 
@@ -47,23 +53,18 @@ def script_of(pod: JsonObject, usual: Script) -> Script:
     annotations = metadata.get("annotations")
     if not annotations or not any(key.startswith(PREFIX) for key in annotations):
         return usual
-    run_s = _seconds(annotations, "run-seconds")
-    exit_code = _seconds(annotations, "exit-code")
-    return Script(
-        start_s=_either(_seconds(annotations, "start-seconds"), usual.start_s),
-        ready_s=_either(_seconds(annotations, "ready-seconds"), usual.ready_s),
-        run_s=_either(run_s, usual.run_s) if annotations.get(f"{PREFIX}run-seconds") != NEVER else None,
-        exit_code=usual.exit_code if exit_code is None else int(exit_code),
-        stop_s=_either(_seconds(annotations, "stop-seconds"), usual.stop_s),
-    )
+    told: dict[str, Any] = {
+        field: seconds for field, name in _FIELDS.items() if (seconds := _seconds(annotations, name)) is not None
+    }
+    if "exit_code" in told:
+        told["exit_code"] = int(told["exit_code"])
+    if annotations.get(f"{PREFIX}run-seconds") == NEVER:
+        told["run_s"] = None
+    return replace(usual, **told)
 
 
 def _is_of_job(owners: list[JsonObject]) -> bool:
     return any(owner.get("controller") and owner.get("kind") == "Job" for owner in owners)
-
-
-def _either(written: float | None, usual: T) -> float | T:
-    return usual if written is None else written
 
 
 def _seconds(annotations: JsonObject, name: str) -> float | None:

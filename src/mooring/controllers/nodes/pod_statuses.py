@@ -65,7 +65,7 @@ def available_at_ns(pod: JsonObject, min_ready_s: int) -> int | None:
 
 
 def availability(pods: Iterable[JsonObject], min_ready_s: int, now_ns: int) -> tuple[int, int | None]:
-    """(how many of the pods are available, when the next of the others will be). None: no other pod is ready."""
+    """The number of pods that are available, and when the next of the others will be; None if no other pod is ready."""
     moments = [at_ns for pod in pods if (at_ns := available_at_ns(pod, min_ready_s)) is not None]
     return sum(at_ns <= now_ns for at_ns in moments), min((at_ns for at_ns in moments if at_ns > now_ns), default=None)
 
@@ -128,7 +128,7 @@ def started(pod: JsonObject, containers: Iterable[JsonObject], running: JsonObje
 
 @lru_cache(maxsize=4096)
 def container_mark(name: str, restarts: int) -> str:
-    """What tells the containers of a pod, and the restarts of a container, apart in container ids."""
+    """The part of a container id that tells the containers of a pod, and the restarts of a container, apart."""
     return sha256(f"{name} {restarts}".encode()).hexdigest()[:32]
 
 
@@ -204,7 +204,7 @@ def _stopped(status: JsonObject) -> JsonObject:
 
 
 def _end_of(status: JsonObject, now: str, exit_code: int) -> JsonObject:
-    """How a container ended; one that had ended before keeps that."""
+    """The end of a container, now; a container that had ended before keeps that end."""
     held: JsonObject = status["state"].get("terminated") or status.get("lastState", {}).get("terminated") or {}
     running = status["state"].get("running")
     if running is None and held:
@@ -220,7 +220,7 @@ def _terminated(container_id: str, begun: str, now: str, exit_code: int) -> Json
 
 
 def _duration(seconds: int) -> str:
-    """As Go writes it: 10s, 1m20s, 5m0s."""
+    """A duration as Go writes it: 10s, 1m20s, 5m0s."""
     return f"{seconds // 60}m{seconds % 60}s" if seconds >= 60 else f"{seconds}s"
 
 

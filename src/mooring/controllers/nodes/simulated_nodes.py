@@ -5,6 +5,7 @@ import itertools
 from collections.abc import Collection, Iterable
 from copy import deepcopy
 from dataclasses import dataclass
+from ipaddress import IPv4Address
 
 from mooring.api.json_objects import JsonObject
 from mooring.model.names import HOSTNAME, ZONE
@@ -75,10 +76,9 @@ DEFAULT_TEMPLATE: JsonObject = {
 }
 
 
-def make_nodes(count: int, template: JsonObject | None = None, first: int = 1) -> list[JsonObject]:
-    """`count` nodes, numbered from `first` on, with names of one length."""
-    digits = max(_FEWEST_DIGITS, len(str(first + count - 1)))
-    return [make_node(number, template, digits) for number in range(first, first + count)]
+def make_nodes(count: int, template: JsonObject | None = None) -> list[JsonObject]:
+    """`count` nodes, numbered from 1 on, with names of one length."""
+    return missing_nodes(count, (), template)
 
 
 def missing_nodes(count: int, existing: Collection[str], template: JsonObject | None = None) -> list[JsonObject]:
@@ -257,7 +257,7 @@ class Addresses:
 
     def __init__(self, first: str, count: int, taken: Iterable[str] = ()) -> None:
         """`taken` are addresses that are in use already; those outside of the range do no harm."""
-        self._first = _number(first)
+        self._first = IPv4Address(first)
         self._count = count
         self._turn = 0
         self._taken = set(taken)
@@ -266,7 +266,7 @@ class Addresses:
         """A free address. If all are taken they are shared: nothing here routes by them."""
         # At most one more try than there are addresses in use, so it ends also when the range is exhausted.
         for _ in range(min(self._count, len(self._taken) + 1)):
-            address = _text(self._first + self._turn)
+            address = str(self._first + self._turn)
             self._turn = (self._turn + 1) % self._count
             if address not in self._taken:
                 break
@@ -275,15 +275,6 @@ class Addresses:
 
     def free(self, address: str) -> None:
         self._taken.discard(address)
-
-
-def _number(text: str) -> int:
-    a, b, c, d = map(int, text.split("."))
-    return a << 24 | b << 16 | c << 8 | d
-
-
-def _text(number: int) -> str:
-    return f"{number >> 24}.{number >> 16 & 255}.{number >> 8 & 255}.{number & 255}"
 
 
 # ---- Devices of simulated nodes: a ResourceSlice for each driver that a node's annotation names.
@@ -315,7 +306,7 @@ def declared_devices(node: JsonObject) -> str:
 
 
 def _offers(written: str) -> list[tuple[str, int, dict[str, str]]]:
-    """(driver, number, attributes) for each driver. What cannot be parsed is left out."""
+    """Driver, number and attributes of each offer. Parts that cannot be parsed are left out."""
     offers = []
     for part in filter(None, written.split(";")):
         what, _, told = part.partition(":")

@@ -6,10 +6,11 @@ rules/persistent_volumes.py; this module does the writes.
 
 from abc import abstractmethod
 from collections.abc import Collection, Iterable
+from typing import Any
 
 from mooring.api.json_objects import JsonObject
 from mooring.api.kind_spec import KindSpec
-from mooring.apiserver.resource_api import ResourceApi
+from mooring.apiserver.resource_api import Change, ResourceApi
 from mooring.apiserver.store import Key, StoreWrite, key_of
 from mooring.controllers.cluster_kinds import (
     CLAIM_STORE,
@@ -21,7 +22,15 @@ from mooring.controllers.cluster_kinds import (
     VOLUME_STORE,
     VOLUMES,
 )
-from mooring.controllers.cluster_writes import NORMAL, WARNING, delete_object, lift, put_status, record_event
+from mooring.controllers.cluster_writes import (
+    NORMAL,
+    WARNING,
+    change_object,
+    delete_object,
+    lift,
+    put_status,
+    record_event,
+)
 from mooring.controllers.control_loop import Controller
 from mooring.controllers.index import Index
 from mooring.kit.clock import NS_PER_S
@@ -160,24 +169,14 @@ class ClaimBinding(Controller):
         if held.get("uid") == claim["metadata"]["uid"]:
             return volume
         marks = {} if held else {BOUND_BY_CONTROLLER: "yes"}
-        return self._api.change(
-            VOLUMES,
-            "",
-            volume["metadata"]["name"],
-            lambda found: _annotated({**found, "spec": {**found["spec"], "claimRef": reference_to(claim)}}, marks),
-        )
+        return change_object(self._api, VOLUMES, volume, _with(marks, claimRef=reference_to(claim)))
 
     def _name_volume(self, claim: JsonObject, volume: str, provisioner: str) -> JsonObject:
         """Write the volume into the claim, with upstream's annotations."""
         if _is_bound(claim):
             return claim
         marks = binding_marks(bool(claim["spec"].get("volumeName")), provisioner)
-        return self._api.change(
-            CLAIMS,
-            claim["metadata"]["namespace"],
-            claim["metadata"]["name"],
-            lambda found: _annotated({**found, "spec": {**found["spec"], "volumeName": volume}}, marks),
-        )
+        return change_object(self._api, CLAIMS, claim, _with(marks, volumeName=volume))
 
     def _record(self, claim: JsonObject, reason: str, message: str, event_type: str = NORMAL) -> None:
         record_event(self._api, "persistentvolume-controller", claim, reason, message, event_type)
@@ -217,11 +216,15 @@ def _why_not(class_name: str, storage_class: JsonObject | None) -> str:
     return "no persistent volumes available for this claim and no storage class is set"
 
 
-def _annotated(item: JsonObject, marks: JsonObject) -> JsonObject:
-    if not marks:
-        return item
-    annotations = {**item["metadata"].get("annotations", {}), **marks}
-    return {**item, "metadata": {**item["metadata"], "annotations": annotations}}
+def _with(marks: JsonObject, **spec: Any) -> Change:
+    """A change that adds annotations and parts of the spec."""
+
+    def change(held: JsonObject) -> JsonObject:
+        meta = held["metadata"]
+        own = {"annotations": {**meta.get("annotations", {}), **marks}} if marks else {}
+        return {**held, "metadata": {**meta, **own}, "spec": {**held["spec"], **spec}}
+
+    return change
 
 
 # ---- Phases of volumes: Available without a claim, Bound, Released when the claim is gone, deleted if the policy says
@@ -251,7 +254,9 @@ class Volumes(Controller):
         if volume is None:
             return None
         if volume["metadata"].get("deletionTimestamp"):
-            self._let_go(volume)
+            # A deleted volume goes unless a claim is bound to it.
+            if self._phase(volume) != "Bound":
+                lift(self._api, VOLUMES, volume, VOLUME_PROTECTION)
             return None
         phase = self._phase(volume)
         if phase != volume.get("status", {}).get("phase"):
@@ -271,11 +276,6 @@ class Volumes(Controller):
         is_bound = claim["spec"].get("volumeName") == volume["metadata"]["name"]
         held: str = volume.get("status", {}).get("phase", "Available")
         return "Bound" if is_bound else "Available" if held == "Pending" else held
-
-    def _let_go(self, volume: JsonObject) -> None:
-        """A deleted volume goes unless a claim is bound to it."""
-        if self._phase(volume) != "Bound":
-            lift(self._api, VOLUMES, volume, VOLUME_PROTECTION)
 
 
 class UseProtection(Controller):

@@ -333,7 +333,7 @@ class _Row:
 
 
 class Retries:
-    """When what failed may be tried again, by mark."""
+    """The times from which on a failed pod may be replaced, by mark."""
 
     def __init__(self, first_ns: int, last_ns: int) -> None:
         self._first_ns = first_ns

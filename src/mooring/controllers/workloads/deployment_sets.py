@@ -9,7 +9,7 @@ from mooring.api.api_errors import ApiError
 from mooring.api.json_objects import JsonObject
 from mooring.apiserver.resource_api import ResourceApi
 from mooring.controllers.cluster_kinds import DEPLOYMENTS, REPLICA_SETS
-from mooring.controllers.cluster_writes import change_metadata
+from mooring.controllers.cluster_writes import change_metadata, change_object
 from mooring.controllers.workloads.workload_control import share_of
 from mooring.rules.workload_pods import HASH_LABEL, owner_reference, template_hash
 
@@ -55,7 +55,7 @@ def grown(bounds: Bounds, new: int, total: int) -> int:
 
 
 class Size(NamedTuple):
-    """What a set has, and how many of that are available."""
+    """The replicas of a set, and how many of them are available."""
 
     replicas: int
     available: int
@@ -260,12 +260,11 @@ class ReplicaSetWriter:
         """Write annotations and spec if one of them differs."""
         if annotations == annotations_of(replica_set) and spec == replica_set["spec"]:
             return replica_set
-        metadata = replica_set["metadata"]
 
         def change(held: JsonObject) -> JsonObject:
             return {**held, "metadata": {**held["metadata"], "annotations": annotations}, "spec": spec}
 
-        return self._api.change(REPLICA_SETS, metadata["namespace"], metadata["name"], change)
+        return change_object(self._api, REPLICA_SETS, replica_set, change)
 
     def _new_set(self, sync: DeploymentSync, replicas: int, collisions: int) -> JsonObject:
         """The manifest: the hash of the template is part of name, labels and selector, so that sets do not share pods."""

@@ -143,7 +143,7 @@ def _sum(sets: Sequence[JsonObject], count: str) -> int:
 
 
 def _subject(sync: DeploymentSync) -> str:
-    """What messages are about: the new set, or the Deployment if there is none yet."""
+    """The object that messages are about: the new set, or the Deployment if there is none yet."""
     if sync.new is not None:
         return f'ReplicaSet "{sync.new["metadata"]["name"]}"'
     return f'Deployment "{sync.deployment["metadata"]["name"]}"'

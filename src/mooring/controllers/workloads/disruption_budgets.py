@@ -93,7 +93,7 @@ class DisruptionBudgets(Controller):
         return pod is None or bool(pod["metadata"].get("deletionTimestamp"))
 
     def _needs(self, key: Key, spec: JsonObject, pods: list[JsonObject]) -> tuple[int, int]:
-        """(expected pods, healthy ones that are required). Only percentages and maxUnavailable need the scale of the
+        """The expected pods, and how many must be healthy. Only percentages and maxUnavailable need the scale of the
         owners."""
         if spec.get("maxUnavailable") is not None:
             expected = self._scale(key, pods)

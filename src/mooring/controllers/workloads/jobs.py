@@ -8,7 +8,7 @@ from mooring.apiserver.resource_api import ResourceApi
 from mooring.apiserver.store import Key, StoreWrite
 from mooring.controllers.cluster_kinds import JOBS, POD_STORE
 from mooring.controllers.cluster_writes import WARNING, delete_object
-from mooring.controllers.nodes.pod_statuses import ACTIVE, is_active, is_finished, is_terminating, phase_of
+from mooring.controllers.nodes.pod_statuses import ACTIVE, is_terminating, phase_of, state_of
 from mooring.controllers.workloads.job_groups import JobGroups, in_group
 from mooring.controllers.workloads.job_outcome import (
     COMPLETE,
@@ -106,7 +106,7 @@ class Jobs(PodWorkloads):
         return None
 
     def _begin_sync(self, key: Key, job: JsonObject) -> JobSync:
-        """What the status and the present pods say together."""
+        """The Job at the beginning of a sync: its status and its present pods together."""
         owned, status = self.pods_of(job), job.get("status", {})
         account = self._ledger.of(key, job, owned)
         sync = JobSync(job, account, set(), list(status.get("conditions", ())), status.get("startTime"))
@@ -177,14 +177,13 @@ class Jobs(PodWorkloads):
 
     def _free_indexes(self, sync: JobSync, number: int) -> list[int]:
         """The lowest indexes that are neither done nor being worked on."""
-        held = [p for p in self.pods_of(sync.job).pods.values() if is_active(p) or self._keeps_place(sync, p)]
+        owned = self.pods_of(sync.job)
+        # A pod that is being deleted may keep its index until it has ended.
+        states = (*ACTIVE, "terminating") if sync.waits_for_end else ACTIVE
+        held = [pod for pod in owned.pods.values() if state_of(pod) in states]
         taken = sync.completed | {index for pod in held if (index := index_of(pod)) is not None}
         free = (index for index in range(sync.job["spec"]["completions"]) if index not in taken)
         return [index for index, _ in zip(free, range(number), strict=False)]
-
-    def _keeps_place(self, sync: JobSync, pod: JsonObject) -> bool:
-        """Whether a pod that is being deleted keeps its index."""
-        return sync.waits_for_end and is_terminating(pod) and not is_finished(pod)
 
     def _reduce(self, sync: JobSync, number: int) -> None:
         """Delete surplus pods. They do not count as failed."""

@@ -75,7 +75,7 @@ class OwnedPods:
         self._uncount(self._groups.pop(key))
 
     def check(self) -> list[str]:
-        """What is wrong with the counts, for tests."""
+        """Counts that do not agree with the pods, for tests."""
         counted: dict[Group, int] = {}
         for pod in self.pods.values():
             group = (frozenset(pod["metadata"].get("labels", {}).items()), state_of(pod))

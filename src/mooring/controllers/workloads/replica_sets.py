@@ -7,12 +7,7 @@ from mooring.controllers.cluster_kinds import REPLICA_SETS, REPLICATION_CONTROLL
 from mooring.controllers.nodes.pod_statuses import ACTIVE, availability, is_terminating
 from mooring.controllers.workloads.owned_pods import OwnedPods, first_to_go
 from mooring.controllers.workloads.workload_control import BURST, REST_NS, PodWorkloads
-from mooring.rules.conditions import (
-    condition_of,
-    with_workload_condition,
-    without_condition,
-    workload_condition,
-)
+from mooring.rules.conditions import condition_of, with_workload_condition, without_condition, workload_condition
 
 _FAILURE = "ReplicaFailure"
 
@@ -74,7 +69,7 @@ class ReplicaSets(PodWorkloads):
         return again_ns
 
     def _available(self, replica_set: JsonObject, owned: OwnedPods) -> tuple[int, int | None]:
-        """(available pods, when the next one will be). Without minReadySeconds all ready pods are available."""
+        """The number of available pods, and when the next one will be. Without minReadySeconds all ready pods are."""
         min_ready_s = replica_set["spec"].get("minReadySeconds", 0)
         if not min_ready_s:
             return owned.count("ready"), None

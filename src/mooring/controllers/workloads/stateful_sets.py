@@ -54,7 +54,9 @@ class StatefulSetSync:
 
     @property
     def ordinals(self) -> range:
-        return ordinals_of(self.stateful_set)
+        """The ordinals that should exist."""
+        start = self.spec.get("ordinals", {}).get("start", 0)
+        return range(start, start + self.spec["replicas"])
 
     @property
     def condemned(self) -> list[int]:
@@ -257,9 +259,3 @@ def ordinal_of(stateful_set: JsonObject, pod: JsonObject) -> int | None:
     if found is None or found.group(1) != stateful_set["metadata"]["name"]:
         return None
     return int(found.group(2))
-
-
-def ordinals_of(stateful_set: JsonObject) -> range:
-    """The ordinals that should exist."""
-    start = stateful_set["spec"].get("ordinals", {}).get("start", 0)
-    return range(start, start + stateful_set["spec"]["replicas"])

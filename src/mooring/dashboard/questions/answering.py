@@ -47,7 +47,7 @@ def limit(memory_bytes: int, cpu_s: int) -> None:
 
 
 def _answered(lines: BinaryIO) -> tuple[int, Any]:
-    """(status, what the body says)"""
+    """The status and the document of the answer."""
     from mooring.inputs.input_errors import NoSuchPod, problems_of
 
     try:

@@ -20,7 +20,7 @@ MAX_CHANGES = 100
 
 
 def what_if_content(loaded: LoadedCluster, asked: AskedChanges) -> dict[str, Any]:
-    """What `mooring what-if -o json` answers, and the map of the nodes afterwards. Raises InputError, ConfigError."""
+    """The answer of `mooring what-if -o json`, and the map of the nodes afterwards. Raises InputError, ConfigError."""
     changes = [prepared(loaded, each) for each in _checked(asked)]
     cluster = ChangingCluster(loaded, reads_files=False)
     answer = what_if_after(cluster, changes)

@@ -38,7 +38,7 @@ _ENCODER = msgspec.json.Encoder()
 
 @dataclass(frozen=True, slots=True)
 class AskedScheduler:
-    """How the scheduler was built; another process builds one like it."""
+    """The configuration and the plugins of the scheduler, so that another process can build one like it."""
 
     config: KubeSchedulerConfiguration
     gates: Mapping[str, bool] | None = None
@@ -48,7 +48,7 @@ class AskedScheduler:
     def of(
         config: KubeSchedulerConfiguration, gates: Mapping[str, bool] | None, registry: Registry | None
     ) -> "AskedScheduler":
-        """With the plugins that the registry has from files."""
+        """A scheduler with the plugins that the registry has from files."""
         files = registry.files.values() if registry is not None else ()
         return AskedScheduler(config, gates, list(dict.fromkeys(files)))
 

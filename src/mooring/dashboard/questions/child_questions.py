@@ -42,25 +42,17 @@ class ChildProcess:
 
     def __init__(self, arguments: Sequence[str], environment: Mapping[str, str]) -> None:
         pipe = subprocess.PIPE
-        self._process = subprocess.Popen(
+        self._process = process = subprocess.Popen(
             arguments, stdin=pipe, stdout=pipe, stderr=pipe, env=environment, bufsize=0, start_new_session=True
         )
-        for each in self._pipes():
+        assert process.stdin is not None and process.stdout is not None and process.stderr is not None
+        self.stdin, self.stdout, self.stderr = process.stdin, process.stdout, process.stderr
+        for each in (self.stdin, self.stdout, self.stderr):
             os.set_blocking(each.fileno(), False)
-
-    def _pipes(self) -> list[IO[bytes]]:
-        process = self._process
-        return [each for each in (process.stdin, process.stdout, process.stderr) if each is not None]
-
-    @property
-    def status(self) -> int | None:
-        """The exit status, negative for a signal; None while it runs."""
-        return self._process.poll()
 
     async def write(self, data: bytes) -> None:
         """Write all of it to standard input. Raises BrokenPipeError if the process does not read any more."""
-        assert self._process.stdin is not None
-        pipe, rest = self._process.stdin.fileno(), memoryview(data)
+        pipe, rest = self.stdin.fileno(), memoryview(data)
         while rest:
             try:
                 rest = rest[os.write(pipe, rest) :]
@@ -68,35 +60,29 @@ class ChildProcess:
                 loop = asyncio.get_running_loop()
                 await _ready(pipe, loop.add_writer, loop.remove_writer)
 
-    def close_input(self) -> None:
-        if self._process.stdin is not None:
-            self._process.stdin.close()
-
-    async def read_output(self) -> bytes:
-        """The next bytes of standard output; empty at its end."""
-        return await _read(self._process.stdout)
-
-    async def read_errors(self) -> bytes:
-        """The next bytes of standard error; empty at its end."""
-        return await _read(self._process.stderr)
+    @property
+    def status(self) -> int | None:
+        """The exit status, negative for a signal; None while it runs."""
+        return self._process.poll()
 
     async def wait(self) -> int:
-        while (status := self._process.poll()) is None:
+        """Wait for the end of the process. Returns its exit status."""
+        while (status := self.status) is None:
             await asyncio.sleep(_POLL_S)
         return status
 
     async def end(self) -> None:
         """Kill the process if it runs, and wait until it is gone."""
-        if self._process.poll() is None:
+        if self.status is None:
             self._process.kill()
         await self.wait()
-        for each in self._pipes():
+        for each in (self.stdin, self.stdout, self.stderr):
             with suppress(OSError):
                 each.close()
 
 
-async def _read(pipe: IO[bytes] | None) -> bytes:
-    assert pipe is not None
+async def _read(pipe: IO[bytes]) -> bytes:
+    """The next bytes of a pipe; empty at its end."""
     while True:
         try:
             return os.read(pipe.fileno(), CHUNK)
@@ -130,7 +116,7 @@ def _memory_bytes() -> int:
 
 @dataclass(frozen=True, slots=True)
 class QuestionLimits:
-    """What questions may take."""
+    """The limits of questions."""
 
     waiting: int = 4
     """How many questions wait behind the one that is being answered."""
@@ -195,7 +181,10 @@ class ChildQuestions:
             await child.end()
 
     def _check(self, question: Question) -> None:
-        """What is not there needs no process. Raises Refused (404); similar names would take the scheduler 20 ms to find."""
+        """A question about an object that does not exist needs no process. Raises Refused (404).
+
+        Similar names would take the scheduler 20 ms to find.
+        """
         scheduler = self._source.scheduler
         if isinstance(question, ExplainPod):
             key = f"{question.namespace}/{question.name}"
@@ -250,7 +239,7 @@ class ChildQuestions:
         return self._result(status, answer, told)
 
     def _start(self) -> ChildProcess:
-        """The same interpreter with the same modules, and none from the present directory."""
+        """Start this interpreter again with the same modules, and none from the present directory."""
         arguments = (sys.executable, "-P", "-m", MODULE, str(self._memory_bytes), str(self._limits.processor_s))
         path = os.pathsep.join(filter(None, sys.path))
         return ChildProcess(arguments, {**os.environ, "PYTHONPATH": path, **ONE_BLAS_THREAD})
@@ -271,7 +260,7 @@ class ChildQuestions:
                     await asyncio.sleep(taken_s * (1 / SHARE - 1))
                     began_s = thread_time()
             await child.write(bytes(held) + END)
-            child.close_input()
+            child.stdin.close()
 
     def _check_size(self, sent: int) -> None:
         if sent > self._limits.input_bytes:
@@ -285,7 +274,7 @@ class ChildQuestions:
         if status == 0 and code.isdigit():
             if told:
                 self._report(f"a question of the dashboard failed: {told}", None)
-            raise Refused(int(code), _message(body))
+            raise Refused(int(code), msgspec.json.decode(body)["message"])
         if status in (-signal.SIGXCPU, -signal.SIGKILL):
             limit = f"takes more than {self._limits.processor_s} seconds of processor time, or too much memory"
             raise Refused(503, f"the answer {limit}; {_ELSEWHERE}")
@@ -296,15 +285,10 @@ class ChildQuestions:
 _ELSEWHERE = "ask a command such as `mooring explain` or `mooring what-if` instead, which has no limits"
 
 
-def _message(body: bytes) -> str:
-    found: dict[str, str] = msgspec.json.decode(body)
-    return found["message"]
-
-
 async def _read_answer(child: ChildProcess, limit: int) -> bytes:
     """All that the process writes. Raises Refused at the limit."""
     held = bytearray()
-    while chunk := await child.read_output():
+    while chunk := await _read(child.stdout):
         held += chunk
         if len(held) > limit:
             raise Refused(503, f"the answer has more than {limit // MIB:,} MiB; {_ELSEWHERE}")
@@ -314,6 +298,6 @@ async def _read_answer(child: ChildProcess, limit: int) -> bytes:
 async def _read_end(child: ChildProcess) -> str:
     """The last of what the process says on standard error."""
     held = b""
-    while chunk := await child.read_errors():
+    while chunk := await _read(child.stderr):
         held = (held + chunk)[-_TOLD:]
     return held.decode(errors="replace").strip()

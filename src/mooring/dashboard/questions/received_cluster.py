@@ -67,7 +67,7 @@ def _objects(lines: Iterable[bytes]) -> tuple[list[KubeObject], list[bytes]]:
 
 
 def _read(written: list[bytes], objects: list[KubeObject]) -> Manifests:
-    """What the scheduler does not watch, as the commands read it. Pods of workloads are all there: none is created."""
+    """Objects that the scheduler does not watch, as commands read them. Pods of workloads are all there: none is created."""
     if not written:
         return Manifests()
     text = b'{"apiVersion":"v1","kind":"List","items":[%s]}' % b",".join(written)

@@ -1,15 +1,18 @@
 """Which path of the dashboard shows what: from a request to a reply, on the loop that owns the scheduler."""
 
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
-from typing import TypeVar
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+from urllib.parse import parse_qsl, unquote
 
 import msgspec
 
 from mooring.dashboard.interfaces import (
     AskedChanges,
     DashboardSource,
+    DecisionsPage,
     Doings,
+    DoneChanges,
     ExplainPod,
     Question,
     Questions,
@@ -17,22 +20,95 @@ from mooring.dashboard.interfaces import (
     RejectionsOnNode,
     SeekTarget,
     TimeLine,
-)
-from mooring.dashboard.serving.api_requests import (
-    ApiReply,
-    ApiRequest,
-    SessionReply,
-    json_reply,
-    refusal_reply,
+    TimeLineState,
 )
 from mooring.dashboard.serving.sampler import Sampler
 from mooring.dashboard.slices import OneAtATime, Sliced, TooBusy
-from mooring.dashboard.views.node_page import MAX_ENTRIES, node_page
-from mooring.dashboard.views.pod_list import PodQuery, pod_list, pod_page
+from mooring.dashboard.views.pages import (
+    MAX_ENTRIES,
+    NodePage,
+    PodList,
+    PodPage,
+    PodQuery,
+    node_page,
+    pod_list,
+    pod_page,
+)
+from mooring.dashboard.views.scheduling_flow import HistoryPage
 from mooring.kit.clock import in_millis
+from mooring.kit.shown_text import json_bytes
 
-Handler = Callable[[ApiRequest, tuple[str, ...]], Awaitable[ApiReply]]
-"""(request, the parts of the path that a pattern left open) -> reply."""
+# ---- A request to the dashboard and its reply, without HTTP, so that paths can be tested as functions.
+
+
+JSON = "application/json"
+MAX_BODY_BYTES = 1 << 20
+
+
+class SessionReply(msgspec.Struct, frozen=True, rename="camel"):
+    """`GET api/session`: what this dashboard shows and can do."""
+
+    program: str
+    version: str
+    read_only: bool
+    can_ask: bool
+    can_do: bool
+    profiles: Sequence[str]
+    replay: bool
+    is_leader: bool
+    now: str
+
+
+@dataclass(frozen=True, slots=True)
+class ApiRequest:
+    """A request as paths see it."""
+
+    method: str
+    path: str
+    """Below /dashboard/, as sent: `api/nodes/n%2F1`."""
+    query: Mapping[str, str] = field(default_factory=dict)
+    body: bytes = b""
+
+    @property
+    def segments(self) -> tuple[str, ...]:
+        """The parts of the path, decoded one by one: a name cannot add parts."""
+        return tuple(unquote(part) for part in self.path.split("/"))
+
+    def number(self, name: str, default: int, least: int, most: int) -> int:
+        """A parameter of the query, held within its limits. Raises Refused (400) if it is not a number."""
+        text = self.query.get(name, "")
+        if not text:
+            return default
+        if not (text.isascii() and text.removeprefix("-").isdigit() and len(text) <= 19):
+            raise Refused(400, f"the parameter {name} must be a whole number")
+        return min(max(int(text), least), most)
+
+
+def query_of(raw: str) -> dict[str, str]:
+    """The parameters of a query; the first of each name counts."""
+    found: dict[str, str] = {}
+    for name, value in parse_qsl(raw, keep_blank_values=True, max_num_fields=100):
+        found.setdefault(name, value)
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class ApiReply:
+    """A reply as paths give it; the server adds the headers that all replies have."""
+
+    body: bytes
+    status: int = 200
+    content_type: str = JSON
+    headers: Sequence[tuple[str, str]] = ()
+
+
+def refusal_reply(refused: Refused) -> ApiReply:
+    headers = () if refused.retry_s is None else (("Retry-After", str(refused.retry_s)),)
+    return ApiReply(json_bytes({"message": refused.message}), refused.status, headers=headers)
+
+
+Handler = Callable[..., Awaitable[Any]]
+"""(request, the parts of the path that a pattern left open) -> the document of the reply, or its JSON."""
 T = TypeVar("T")
 _MAX_NAME = 300
 NOT_FOUND = "there is no such path in the dashboard"
@@ -40,7 +116,7 @@ NOT_FOUND = "there is no such path in the dashboard"
 
 @dataclass(frozen=True, slots=True)
 class DashboardParts:
-    """What a dashboard is put together from."""
+    """The parts that a dashboard is put together from."""
 
     source: DashboardSource
     version: str
@@ -82,7 +158,8 @@ class ApiPaths:
         """The reply; a refusal is one too."""
         try:
             handler, names = self._find(request)
-            return await handler(request, names)
+            found = await handler(request, *names)
+            return ApiReply(found if isinstance(found, bytes) else json_bytes(found))
         except Refused as refused:
             return refusal_reply(refused)
 
@@ -98,52 +175,50 @@ class ApiPaths:
 
     # ---- what this dashboard is
 
-    async def _session(self, request: ApiRequest, names: tuple[str, ...]) -> ApiReply:
+    async def _session(self, request: ApiRequest) -> SessionReply:
         parts = self._parts
         facts = parts.source.facts()
-        return json_reply(
-            SessionReply(
-                program=facts.program,
-                version=parts.version,
-                read_only=parts.doings is None,
-                can_ask=parts.questions is not None,
-                can_do=parts.doings is not None,
-                profiles=facts.profiles,
-                replay=parts.timeline is not None,
-                is_leader=facts.is_leader,
-                now=in_millis(parts.source.now_ns()),
-            )
+        return SessionReply(
+            program=facts.program,
+            version=parts.version,
+            read_only=parts.doings is None,
+            can_ask=parts.questions is not None,
+            can_do=parts.doings is not None,
+            profiles=facts.profiles,
+            replay=parts.timeline is not None,
+            is_leader=facts.is_leader,
+            now=in_millis(parts.source.now_ns()),
         )
 
     # ---- views
 
-    async def _history(self, request: ApiRequest, names: tuple[str, ...]) -> ApiReply:
-        return json_reply(self._sampler.history.page())
+    async def _history(self, request: ApiRequest) -> HistoryPage:
+        return self._sampler.history.page()
 
-    async def _node(self, request: ApiRequest, names: tuple[str, ...]) -> ApiReply:
-        found = node_page(self._parts.source.scheduler, names[0])
+    async def _node(self, request: ApiRequest, name: str) -> NodePage:
+        found = node_page(self._parts.source.scheduler, name)
         if found is None:
-            raise Refused(404, f"the scheduler knows no node {shown_name(names[0])}")
-        return json_reply(found)
+            raise Refused(404, f"the scheduler knows no node {shown_name(name)}")
+        return found
 
-    async def _pods(self, request: ApiRequest, names: tuple[str, ...]) -> ApiReply:
+    async def _pods(self, request: ApiRequest) -> PodList:
         state = request.query.get("state") or "pending"
         if state not in ("pending", "bound"):
             raise Refused(400, "the parameter state must be pending or bound")
         query = PodQuery(
-            "bound" if state == "bound" else "pending",
+            state == "bound",
             request.query.get("namespace", ""),
             request.query.get("query", ""),
             request.number("limit", 100, 1, MAX_ENTRIES),
         )
-        return json_reply(await self._search(pod_list(self._parts.source.scheduler, query)))
+        return await self._search(pod_list(self._parts.source.scheduler, query))
 
-    async def _pod(self, request: ApiRequest, names: tuple[str, ...]) -> ApiReply:
+    async def _pod(self, request: ApiRequest, namespace: str, name: str) -> PodPage:
         source = self._parts.source
-        found = await self._search(pod_page(source.scheduler, source.stories, *names))
+        found = await self._search(pod_page(source.scheduler, source.stories, namespace, name))
         if found is None:
-            raise Refused(404, f"the scheduler knows no pod {shown_name('/'.join(names))}")
-        return json_reply(found)
+            raise Refused(404, f"the scheduler knows no pod {shown_name(f'{namespace}/{name}')}")
+        return found
 
     async def _search(self, work: Sliced[T]) -> T:
         """Work that looks at many pods. Raises Refused (429)."""
@@ -154,43 +229,44 @@ class ApiPaths:
 
     # ---- questions
 
-    async def _explanation(self, request: ApiRequest, names: tuple[str, ...]) -> ApiReply:
-        return await self._ask(ExplainPod(*names))
+    async def _explanation(self, request: ApiRequest, namespace: str, name: str) -> bytes:
+        return await self._ask(ExplainPod(namespace, name))
 
-    async def _rejections(self, request: ApiRequest, names: tuple[str, ...]) -> ApiReply:
-        return await self._ask(RejectionsOnNode(*names))
+    async def _rejections(self, request: ApiRequest, node: str) -> bytes:
+        return await self._ask(RejectionsOnNode(node))
 
-    async def _what_if(self, request: ApiRequest, names: tuple[str, ...]) -> ApiReply:
+    async def _what_if(self, request: ApiRequest) -> bytes:
         return await self._ask(_decoded(request.body, AskedChanges))
 
-    async def _ask(self, question: Question) -> ApiReply:
+    async def _ask(self, question: Question) -> bytes:
         assert self._parts.questions is not None
-        return ApiReply(await self._parts.questions.ask(question))
+        return await self._parts.questions.ask(question)
 
-    async def _do(self, request: ApiRequest, names: tuple[str, ...]) -> ApiReply:
+    async def _do(self, request: ApiRequest) -> DoneChanges:
         assert self._parts.doings is not None
-        return json_reply(await self._parts.doings.do(_decoded(request.body, AskedChanges)))
+        return await self._parts.doings.do(_decoded(request.body, AskedChanges))
 
     # ---- recordings
 
-    async def _replay(self, request: ApiRequest, names: tuple[str, ...]) -> ApiReply:
+    @property
+    def _timeline(self) -> TimeLine:
         assert self._parts.timeline is not None
-        return json_reply(self._parts.timeline.state())
+        return self._parts.timeline
 
-    async def _seek(self, request: ApiRequest, names: tuple[str, ...]) -> ApiReply:
-        assert self._parts.timeline is not None
+    async def _replay(self, request: ApiRequest) -> TimeLineState:
+        return self._timeline.state()
+
+    async def _seek(self, request: ApiRequest) -> TimeLineState:
         target = _decoded(request.body, SeekTarget)
         if sum(value is not None for value in (target.time, target.decision, target.step)) != 1:
             raise Refused(422, "give one of time, decision and step")
-        state = await self._parts.timeline.seek(target)
+        state = await self._timeline.seek(target)
         self._sampler.wake()
-        return json_reply(state)
+        return state
 
-    async def _decisions(self, request: ApiRequest, names: tuple[str, ...]) -> ApiReply:
-        assert self._parts.timeline is not None
+    async def _decisions(self, request: ApiRequest) -> DecisionsPage:
         after = request.number("after", 0, 0, 2**53)
-        limit = request.number("limit", 100, 1, MAX_ENTRIES)
-        return json_reply(self._parts.timeline.decisions(after, limit))
+        return self._timeline.decisions(after, request.number("limit", 100, 1, MAX_ENTRIES))
 
 
 def shown_name(name: str) -> str:

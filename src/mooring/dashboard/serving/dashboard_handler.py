@@ -13,17 +13,18 @@ from importlib.resources.abc import Traversable
 from aiohttp import web
 
 from mooring.dashboard.interfaces import Refused
-from mooring.dashboard.serving.api_paths import NOT_FOUND, ApiPaths, DashboardParts
-from mooring.dashboard.serving.api_requests import (
+from mooring.dashboard.serving.api_paths import (
     JSON,
     MAX_BODY_BYTES,
+    NOT_FOUND,
+    ApiPaths,
     ApiReply,
     ApiRequest,
+    DashboardParts,
     query_of,
     refusal_reply,
 )
-from mooring.dashboard.serving.sampler import Sampler
-from mooring.dashboard.serving.streams import StreamClient, Streams
+from mooring.dashboard.serving.sampler import Sampler, StreamClient, Streams
 from mooring.kit.http_shell import read_body
 from mooring.kit.same_origin import is_own_origin
 from mooring.kit.tasks import settle

@@ -7,7 +7,7 @@ link has, and must name this listener as its host: a name that someone points at
 from aiohttp import web
 
 from mooring.dashboard.interfaces import Refused
-from mooring.dashboard.serving.api_requests import refusal_reply
+from mooring.dashboard.serving.api_paths import refusal_reply
 from mooring.dashboard.serving.dashboard_handler import PREFIX, DashboardHandler, redirect, response
 from mooring.kit.http_shell import HttpShell, bears_token
 from mooring.kit.listener import LOOPBACK, ConnectionLimits

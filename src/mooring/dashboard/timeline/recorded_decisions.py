@@ -7,10 +7,10 @@ from array import array
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
+from mooring.dashboard.interfaces import DecisionLine
 from mooring.framework.profile.registry import Registry
 from mooring.kit.clock import in_millis
 from mooring.state.recording.reading import OutcomeReader, RecordedRun
@@ -53,33 +53,6 @@ class RunSpan:
     steps: int = 0
     segments: dict[int, SegmentStart] = field(default_factory=dict)
     """By their number."""
-
-
-@dataclass(frozen=True, slots=True)
-class DecisionLine:
-    """A decision as a list shows it."""
-
-    number: int
-    """From 1: so many decisions are made right after it."""
-    time_ns: int
-    pod: str
-    """`namespace/name` of the first pod."""
-    pods: int
-    """How many pods the step decided on: those of a group are released together."""
-    node: str
-    result: str
-
-    def content(self) -> dict[str, Any]:
-        namespace, _, name = self.pod.rpartition("/")
-        return {
-            "number": self.number,
-            "time": in_millis(self.time_ns),
-            "namespace": namespace,
-            "name": name,
-            "node": self.node,
-            "result": self.result,
-            "pods": self.pods,
-        }
 
 
 class RecordedDecisions:
@@ -135,12 +108,14 @@ class RecordedDecisions:
         """The decisions that follow the first `after` ones."""
         for i in range(max(after, 0), min(max(after, 0) + limit, len(self))):
             name = self._names[self._name_ends[i - 1] if i else 0 : self._name_ends[i]].decode()
-            node = self._nodes[self._node_numbers[i]]
-            yield DecisionLine(i + 1, self._times_ns[i], name, self._pod_counts[i], node, RESULTS[self._results[i]])
+            namespace, _, pod = name.rpartition("/")
+            node, result = self._nodes[self._node_numbers[i]], RESULTS[self._results[i]]
+            yield DecisionLine(i + 1, in_millis(self._times_ns[i]), namespace, pod, node, result, self._pod_counts[i])
 
-    def density(self, parts: int = DENSITY_PARTS) -> list[int]:
+    def density(self) -> list[int]:
         """How many decisions there are in each part of the time between start and end."""
-        start_ns, end_ns = self.start_ns, max(self.end_ns, self.start_ns + parts)
+        parts, start_ns = DENSITY_PARTS, self.start_ns
+        end_ns = max(self.end_ns, start_ns + parts)
         times = np.frombuffer(self._times_ns, np.int64) - start_ns
         places = np.clip(times * parts // (end_ns - start_ns), 0, parts - 1)
         counts: list[int] = np.bincount(places, minlength=parts).tolist()
@@ -184,7 +159,7 @@ class RecordedDecisions:
 
 
 def _summary(outcomes: Sequence[Outcome]) -> tuple[str, str, int]:
-    """(pod, node, code of the result): a bind says most, then a nomination, then a failure."""
+    """Pod, node and code of the result: a bind says most, then a nomination, then a failure."""
     first = {kind: (pod, about) for kind, pod, about in reversed([each for each in outcomes if len(each) == 3])}
     if BIND in first:
         return (*first[BIND], _SCHEDULED)

@@ -81,7 +81,7 @@ class ReplayCursor:
 
     @property
     def scheduler(self) -> Scheduler:
-        """As it was recorded after the last step that was made."""
+        """The scheduler as it was recorded after the last step that was made."""
         scheduler = self._replayer.scheduler
         assert scheduler is not None
         return scheduler

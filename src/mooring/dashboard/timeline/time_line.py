@@ -7,18 +7,19 @@ of the event loop; a newer one replaces it.
 
 import asyncio
 from bisect import bisect_right, insort
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from time import perf_counter
-from typing import Any
 
-from mooring.dashboard.interfaces import Refused, SeekTarget, TimeLineState
+from mooring.dashboard.interfaces import DecisionsPage, Program, Refused, SeekTarget, SourceFacts, TimeLineState
 from mooring.dashboard.timeline.recorded_decisions import RecordedDecisions, RunSpan, SegmentStart
 from mooring.dashboard.timeline.replay_cursor import CursorMark, ReplayCursor
-from mooring.dashboard.views.scheduling_flow import FlowCounters
+from mooring.dashboard.views.pod_stories import PodStories
+from mooring.dashboard.views.scheduling_flow import FlowCounters, SelfCheckFigures
 from mooring.framework.profile.registry import Registry
 from mooring.kit.clock import in_millis
+from mooring.scheduler.scheduler import Scheduler
 from mooring.state.recording.segment_file import RecordingError
 from mooring.state.recording.steps import Outcome
 from mooring.state.replay.differences import BIND, EVICT, FAIL, NOMINATE
@@ -166,9 +167,8 @@ class RecordedTimeLine:
             seeking=self._target is not None,
         )
 
-    def decisions(self, after: int, limit: int) -> Mapping[str, Any]:
-        found = [line.content() for line in self._decisions.lines(after, limit)]
-        return {"decisions": found, "total": len(self._decisions)}
+    def decisions(self, after: int, limit: int) -> DecisionsPage:
+        return DecisionsPage(list(self._decisions.lines(after, limit)), len(self._decisions))
 
     # ---- moving
 
@@ -250,7 +250,8 @@ class RecordedTimeLine:
         began_s = perf_counter()
         for _ in self._way(cursor, place):
             if self._is_due(began_s):
-                self._show_progress(cursor)
+                if cursor is self.cursor:
+                    self._now_ns = cursor.latest_ns
                 await asyncio.sleep(0)
                 if self._target is not place:
                     return False
@@ -280,10 +281,6 @@ class RecordedTimeLine:
                 self.flow.evictions += 1
             elif kind == NOMINATE:
                 self.flow.preemptions += 1
-
-    def _show_progress(self, cursor: ReplayCursor) -> None:
-        if cursor is self.cursor:
-            self._now_ns = cursor.latest_ns
 
     def _nearest(self, place: RecordedPlace) -> ReplayCursor:
         """The cursor that is shown, if the place is not far ahead of it; else a new one, from the nearest state before."""
@@ -323,3 +320,33 @@ def _start_before(span: RunSpan, place: RecordedPlace) -> SegmentStart | None:
         before = [start for start in starts if start.steps <= step]
         before = [start for start in before if behind_ns is None or start.started_ns < behind_ns]
     return max(before, key=lambda start: start.started_ns, default=None)
+
+
+# ---- The replaying scheduler of a recording as the source of a dashboard: every page shows the moment of the time
+# line.
+
+
+class RecordingSource:
+    """Shows where the time line is. Stories have what was replayed: a move far ahead passes over some of it."""
+
+    def __init__(self, program: Program, line: RecordedTimeLine) -> None:
+        self._program: Program = program
+        self._line = line
+        self.flow: FlowCounters | None = line.flow
+
+    @property
+    def scheduler(self) -> Scheduler:
+        return self._line.cursor.scheduler
+
+    @property
+    def stories(self) -> PodStories | None:
+        return self._line.cursor.stories
+
+    def now_ns(self) -> int:
+        return self._line.now_ns()
+
+    def facts(self) -> SourceFacts:
+        return SourceFacts(self._program, [*self.scheduler.core.runners])
+
+    def self_check(self) -> SelfCheckFigures | None:
+        return None

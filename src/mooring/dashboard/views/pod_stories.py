@@ -52,7 +52,7 @@ class PodStories:
         self._note((pod.key, self._now_ns(), text))
 
     def _long_text(self, text: str) -> str:
-        """The same text as one object for all lines that have it."""
+        """The text as one object for all lines that have it."""
         text = text[:MAX_TEXT]
         known = self._long_texts.get(text)
         if known is not None:

@@ -7,7 +7,7 @@ from typing import Any
 from mooring.cel.budget import Exceeded
 from mooring.cel.evaluation import type_name
 from mooring.cel.expression import CompileFault, Expression, compile_expression
-from mooring.cel.functions.amounts import AMOUNTS, NAMED_FORMATS, QUANTITY, Quantity, semver_of
+from mooring.cel.functions.amounts import AMOUNTS, QUANTITY, Quantity, named_formats, semver_of
 from mooring.cel.functions.lists import LISTS
 from mooring.cel.functions.networks import CIDR, IP, NETWORKS, URLS
 from mooring.cel.functions.standard import STANDARD, TYPES
@@ -16,6 +16,7 @@ from mooring.cel.functions.times import TIMES
 from mooring.cel.language.checker import Declarations
 from mooring.cel.library import Library, member
 from mooring.cel.values import ANY, BOOL, DYN, STRING, Defaulting, Fault, Type, equal, map_of
+from mooring.model import names
 from mooring.model.devices import Device, DeviceAttribute
 from mooring.model.meta import int64
 from mooring.model.quantity import parse
@@ -51,7 +52,14 @@ def _includes(target: Any, wanted: Any) -> bool | Fault:
     return False
 
 
-_FUNCTIONS = (*STANDARD, *TIMES, *TEXTS, *LISTS, *AMOUNTS, *NETWORKS, *URLS, *NAMED_FORMATS)
+_FORMATS = {
+    "dns1123Label": names.dns_label_faults,
+    "dns1123Subdomain": names.subdomain_faults,
+    "dns1035Label": names.dns_1035_faults,
+    "qualifiedName": names.qualified_name_faults,
+    "labelValue": names.label_value_faults,
+}
+_FUNCTIONS = (*STANDARD, *TIMES, *TEXTS, *LISTS, *AMOUNTS, *NETWORKS, *URLS, *named_formats(_FORMATS))
 _OF_LISTS = (member("dra_includes_dyn_dyn", "includes", "dyn, dyn", "bool", _includes),)
 
 

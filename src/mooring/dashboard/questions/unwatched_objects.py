@@ -1,5 +1,5 @@
-"""The workloads that a question names, read from the API server when it is asked: `mooring run` watches no Deployments and
-Jobs, and of other workloads it keeps only selectors. Nothing else is read, and nothing is written."""
+"""Objects that the scheduler does not watch, and that answers need: workloads with their templates, classes, and the events
+of the pod that is asked about. They come from an API server (`mooring run`) or from the store of an embedded cluster."""
 
 from collections.abc import Iterator
 from http import HTTPStatus
@@ -13,8 +13,14 @@ from mooring.api.kinds import WORKLOADS, split_kind
 from mooring.apiclient.client import ApiClient, Limits
 from mooring.apiclient.connection_settings import ConnectionSettings
 from mooring.apiclient.request_errors import Unanswered
-from mooring.dashboard.interfaces import AskedChanges, Question, Refused
-from mooring.dashboard.questions.asked_cluster import FetchObjects
+from mooring.apiserver.resource_api import ResourceApi
+from mooring.dashboard.interfaces import AskedChanges, ExplainPod, Question, Refused
+from mooring.dashboard.questions.asked_cluster import FetchObjects, MoreObjects
+from mooring.inputs.live_source import EVENTS, LISTED
+
+# ---- The workloads that a question names, read from the API server when it is asked: `mooring run` watches no
+# Deployments and Jobs, and of other workloads it keeps only selectors. Nothing else is read, and nothing is written.
+
 
 MAX_NAMED = 20
 """Workloads that one question may name: each is a request."""
@@ -85,3 +91,36 @@ def _refusal(spec: KindSpec, rest: str, is_one: bool, fault: ApiError) -> Refuse
     verb = "get" if is_one else "list"
     grant = f"allow the scheduler's account to {verb} {spec.resource}"
     return Refused(403, f"the scheduler may not read {spec.kind} {rest}: {grant}, {_ELSEWHERE} ({fault.message})")
+
+
+UNSEEN = tuple(spec for spec in LISTED if spec.watch is None or spec.makes_pods)
+"""Workloads are here though the scheduler watches some of them: it reads their selectors only."""
+
+
+def objects_in_store(api: ResourceApi) -> MoreObjects:
+    """From the store of this API server. The objects there are values: a write makes new ones."""
+
+    def more(question: Question) -> Iterator[JsonObject]:
+        kept = [(spec, api.store.all(spec.storage)) for spec in UNSEEN]
+        events = _events(api, question)
+        return _written([*kept, (EVENTS, events)])
+
+    return more
+
+
+def _written(kept: list[tuple[KindSpec, list[JsonObject]]]) -> Iterator[JsonObject]:
+    for spec, items in kept:
+        for item in items:
+            yield {"apiVersion": spec.api_version, "kind": spec.kind, **item}
+
+
+def _events(api: ResourceApi, question: Question) -> list[JsonObject]:
+    if not isinstance(question, ExplainPod):
+        return []
+    wanted = (question.namespace, question.name)
+    return [item for item in api.store.all(EVENTS.storage) if _about(item) == wanted]
+
+
+def _about(event: JsonObject) -> tuple[str, str]:
+    involved = event.get("involvedObject") or {}
+    return involved.get("namespace", ""), involved.get("name", "")

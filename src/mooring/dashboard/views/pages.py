@@ -1,7 +1,8 @@
-"""Pods as lists and as pages: those that wait, with what for; those that have a node; and what happened to one."""
+"""The page of a node, and pods as lists and as pages: those that wait, with what for; those that have a node; and what
+happened to one."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from heapq import nsmallest
@@ -10,22 +11,120 @@ from typing import Literal, TypeVar
 
 import msgspec
 
+from mooring.cluster.columns.facts import amounts_on
 from mooring.dashboard.slices import Sliced
-from mooring.dashboard.views.moments import written_moment_ns
-from mooring.dashboard.views.node_page import MAX_ENTRIES, shown_requests
-from mooring.dashboard.views.pending_groups import waits_since_ns
+from mooring.dashboard.views.node_map import is_ready
 from mooring.dashboard.views.pending_pods import (
     QueuedOrBinding,
     Whereabouts,
     message_of,
+    moment_text,
     pending_pod,
     pending_pods,
     waits_for,
+    waits_since_ns,
+    written_moment_ns,
 )
 from mooring.dashboard.views.pod_stories import PodStories
 from mooring.kit.clock import in_millis
 from mooring.model.pod import Pod
+from mooring.model.quantity import show_amount
 from mooring.scheduler.scheduler import Scheduler
+
+# ---- The page of one node: what it has, what is free, and which pods are on it.
+
+
+MAX_ENTRIES = 500
+"""Of a list or a map; a total says how many there are."""
+
+
+class ShownTaint(msgspec.Struct, frozen=True):
+    key: str
+    value: str
+    effect: str
+
+
+class ShownResource(msgspec.Struct, frozen=True):
+    """Amounts as quantities; `share` is the requested part of what is allocatable, above 1 where more is requested."""
+
+    name: str
+    allocatable: str
+    requested: str
+    free: str
+    share: float
+
+
+class PodOnNode(msgspec.Struct, frozen=True):
+    namespace: str
+    name: str
+    priority: int
+    requests: Mapping[str, str]
+    phase: str
+    since: str
+    """When it started there, or was created; empty if neither is known."""
+
+
+class NodePage(msgspec.Struct, frozen=True, rename="camel"):
+    """`GET api/nodes/NAME`."""
+
+    name: str
+    labels: Mapping[str, str]
+    labels_total: int
+    taints: Sequence[ShownTaint]
+    unschedulable: bool
+    ready: bool
+    resources: Sequence[ShownResource]
+    pods: Sequence[PodOnNode]
+    total: int
+    """How many pods are on the node."""
+
+
+def node_page(scheduler: Scheduler, name: str) -> NodePage | None:
+    """None: there is no such node."""
+    table = scheduler.cluster.nodes
+    row = table.row_book.get(name)
+    node = None if row is None else table.nodes[row]
+    if row is None or node is None:
+        return None
+    pods = sorted(islice(table.pods_on[row], MAX_ENTRIES), key=lambda pod: (-pod.priority, pod.key))
+    return NodePage(
+        node.name,
+        dict(islice(node.labels.items(), MAX_ENTRIES)),
+        len(node.labels),
+        [ShownTaint(taint.key, taint.value, taint.effect) for taint in node.taints[:MAX_ENTRIES]],
+        node.spec.unschedulable,
+        is_ready(node),
+        [_resource("pods", int(table.pod_count[row]), int(table.allowed_pods[row])), *_resources(scheduler, row)],
+        [_pod_on_node(pod) for pod in pods],
+        len(table.pods_on[row]),
+    )
+
+
+def _resources(scheduler: Scheduler, row: int) -> list[ShownResource]:
+    """The resources that a node has or pods hold there."""
+    nodes = scheduler.cluster.nodes
+    amounts = islice(amounts_on(nodes.nodes[row], nodes.pods_on[row]).items(), MAX_ENTRIES)
+    return [_resource(name, held, room) for name, (held, room) in amounts if held or room]
+
+
+def _resource(name: str, held: int, room: int) -> ShownResource:
+    share = held / room if room else float(held > 0)
+    free = max(room - held, 0)
+    return ShownResource(
+        name, show_amount(name, room), show_amount(name, held), show_amount(name, free), round(share, 4)
+    )
+
+
+def _pod_on_node(pod: Pod) -> PodOnNode:
+    since = moment_text(pod.status.start_time or pod.metadata.creation_timestamp)
+    return PodOnNode(pod.namespace, pod.name, pod.priority, shown_requests(pod), pod.status.phase or "Pending", since)
+
+
+def shown_requests(pod: Pod) -> dict[str, str]:
+    """The resources that a pod holds on a node, as quantities."""
+    held = islice(pod.shape.held.items(), MAX_ENTRIES)
+    return {name: show_amount(name, amount) for name, (amount, _) in held if amount}
+
 
 # ---- Lines of a story as the page of a pod shows them: the kind of what happened, and the sentence.
 #
@@ -133,7 +232,9 @@ class PodList(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class PodQuery:
-    state: Literal["pending", "bound"] = "pending"
+    """A choice among the pods that wait, or among those that have a node."""
+
+    is_bound: bool = False
     namespace: str = ""
     text: str = ""
     """Part of `namespace/name`."""
@@ -145,42 +246,37 @@ class PodQuery:
 
 def pod_list(scheduler: Scheduler, query: PodQuery) -> Sliced[PodList]:
     """The pods that a query asks for, oldest first."""
-    if query.state == "bound":
-        return (yield from _bound_pods(scheduler, query))
-    return (yield from _pending_pods(scheduler, query))
+    if query.is_bound:
+        on_nodes = (pod for pods in list(scheduler.cluster.nodes.pods_on) for pod in pods)
+        placed, total = yield from _oldest(on_nodes, query.matches, _created, query.limit)
+        return PodList([_bound(pod) for pod in placed], total)
+    waiting, total = yield from _oldest(
+        pending_pods(scheduler), lambda each: query.matches(each.pod), _waits_since, query.limit
+    )
+    return PodList([_pending(scheduler, each) for each in waiting], total)
 
 
-def _pending_pods(scheduler: Scheduler, query: PodQuery) -> Sliced[PodList]:
-    oldest: list[tuple[int, str, QueuedOrBinding]] = []
+def _oldest(
+    items: Iterator[T], matches: Callable[[T], bool], age: Callable[[T], tuple[int, str]], limit: int
+) -> Sliced[tuple[list[T], int]]:
+    """The first by age of the items that match, and how many match."""
+    oldest: list[T] = []
     total = 0
-    for batch in _batches(pending_pods(scheduler)):
-        found = [(waits_since_ns(each), each.entry.key, each) for each in batch if query.matches(each.pod)]
-        total += len(found)
-        oldest = nsmallest(query.limit, [*oldest, *found], lambda item: item[:2])
-        yield
-    return PodList([_pending(scheduler, each, since_ns) for since_ns, _, each in oldest], total)
-
-
-def _bound_pods(scheduler: Scheduler, query: PodQuery) -> Sliced[PodList]:
-    table = scheduler.cluster.nodes
-    oldest: list[tuple[int, str, Pod]] = []
-    total = 0
-    for batch in _batches(pod for pods in list(table.pods_on) for pod in pods):
-        found = [(_created_ns(pod), pod.key, pod) for pod in batch if query.matches(pod)]
-        total += len(found)
-        oldest = nsmallest(query.limit, [*oldest, *found], lambda item: item[:2])
-        yield
-    return PodList([_bound(pod) for _, _, pod in oldest], total)
-
-
-def _batches(items: Iterator[T]) -> Iterator[list[T]]:
     while batch := list(islice(items, _STEP)):
-        yield batch
+        found = list(filter(matches, batch))
+        total += len(found)
+        oldest = nsmallest(limit, [*oldest, *found], age)
+        yield
+    return oldest, total
 
 
-def _created_ns(pod: Pod) -> int:
-    """0 for a pod without a time: it is older than all others, as far as anyone knows."""
-    return written_moment_ns(pod.metadata.creation_timestamp) or 0
+def _created(pod: Pod) -> tuple[int, str]:
+    """A pod without a time is older than all others, as far as anyone knows."""
+    return written_moment_ns(pod.metadata.creation_timestamp) or 0, pod.key
+
+
+def _waits_since(pending: QueuedOrBinding) -> tuple[int, str]:
+    return waits_since_ns(pending), pending.entry.key
 
 
 # ---- one pod
@@ -196,7 +292,7 @@ def pod_page(scheduler: Scheduler, stories: PodStories | None, namespace: str, n
         return PodPage(namespace, name, "gone", timeline[0].time, timeline=timeline) if timeline else None
     pod = scheduler.placed(pod.id) or pod
     pending = pending_pod(scheduler, pod)
-    shown = _bound(pod) if pending is None else _pending(scheduler, pending, waits_since_ns(pending))
+    shown = _bound(pod) if pending is None else _pending(scheduler, pending)
     return PodPage(
         **msgspec.structs.asdict(shown),
         profile=pod.spec.scheduler_name,
@@ -207,7 +303,7 @@ def pod_page(scheduler: Scheduler, stories: PodStories | None, namespace: str, n
     )
 
 
-def _pending(scheduler: Scheduler, pending: QueuedOrBinding, since_ns: int) -> ShownPod:
+def _pending(scheduler: Scheduler, pending: QueuedOrBinding) -> ShownPod:
     pod, entry, core = pending.pod, pending.entry, scheduler.core
     binding = core.bindings.get(entry.uid)
     until = in_millis(scheduler.backoff_ends_ns(entry)) if pending.queue == "backoff" else None
@@ -215,7 +311,7 @@ def _pending(scheduler: Scheduler, pending: QueuedOrBinding, since_ns: int) -> S
         pod.namespace,
         pod.name,
         pending.queue,
-        in_millis(since_ns),
+        in_millis(waits_since_ns(pending)),
         entry.attempts,
         message_of(pending),
         list(entry.rejectors[:MAX_ENTRIES]),
@@ -230,7 +326,6 @@ def _pending(scheduler: Scheduler, pending: QueuedOrBinding, since_ns: int) -> S
 
 def _bound(pod: Pod) -> ShownPod:
     """A pod on a node, or one for which another scheduler is responsible."""
-    since_ns = written_moment_ns(pod.metadata.creation_timestamp)
-    since = "" if since_ns is None else in_millis(since_ns)
+    since = moment_text(pod.metadata.creation_timestamp)
     place: Whereabouts = "bound" if pod.spec.node_name else "other"
     return ShownPod(pod.namespace, pod.name, place, since, node=pod.spec.node_name, priority=pod.priority)
