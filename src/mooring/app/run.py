@@ -36,8 +36,7 @@ from mooring.scheduler.decide import DecideOptions, by_seed
 from mooring.scheduler.observer import Observer
 from mooring.scheduler.scheduler import Scheduler
 from mooring.serve.cache_debugger import compare, dump, snapshot
-from mooring.serve.lease.leader_elector import Callbacks, elector_settings, new_identity
-from mooring.serve.lease.lease_thread import LeaseThread
+from mooring.serve.lease.leader_elector import Callbacks, LeaseThread, elector_settings, new_identity
 from mooring.serve.pages.access import AccessSettings, request_authorizer, review_client
 from mooring.serve.pages.answers import json_document
 from mooring.serve.pages.pages import Health, Pages, Sources, health_pages

@@ -15,11 +15,12 @@ instance then never takes a lease: it renews one that names it, and lets it expi
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Literal
 
 import msgspec
 
 from mooring.api.json_objects import JsonObject
+from mooring.kit.logs import Log
 from mooring.serve.lease.lease_record import LeaseName, LeaseRecord, changed_lease, new_lease
 
 JITTER = 1.2
@@ -122,16 +123,6 @@ class Unfulfilled(msgspec.Struct, frozen=True):
 Heard = Found | NoLease | Unfulfilled
 
 
-class Notes(Protocol):
-    """Where the election logs; `kit.logs.Log` is one."""
-
-    def info(self, message: str, /, **keys: Any) -> None: ...
-
-    def v(self, verbosity: int, message: str, /, **keys: Any) -> None: ...
-
-    def error(self, message: str, error: BaseException | None = None, /, **keys: Any) -> None: ...
-
-
 class Candidate(msgspec.Struct, frozen=True):
     """Who stands for election, for what, and what it needs from outside."""
 
@@ -153,7 +144,7 @@ class Election:
     called at any time and needs no I/O.
     """
 
-    def __init__(self, candidate: Candidate, notes: Notes) -> None:
+    def __init__(self, candidate: Candidate, notes: Log) -> None:
         if not candidate.identity:
             raise ElectionError("Lock identity is empty")
         self._candidate = candidate

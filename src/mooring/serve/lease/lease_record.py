@@ -14,7 +14,7 @@ from mooring.apiclient.credentials import CredentialsError
 from mooring.apiclient.request_errors import Unanswered
 from mooring.apiclient.throttle import Timing
 from mooring.apiclient.transport import Params
-from mooring.kit.clock import Clock, in_micros
+from mooring.kit.clock import Clock, in_micros, in_seconds
 from mooring.kit.logs import Log
 from mooring.model.release import KUBERNETES_VERSION
 
@@ -39,18 +39,24 @@ class LeaseName(msgspec.Struct, frozen=True):
         return f"{self.collection}/{self.name}"
 
 
-class _LeaseSpec(msgspec.Struct, rename="camel"):
-    holder_identity: str | None = None
-    lease_duration_seconds: int | None = None
-    acquire_time: str | None = None
-    renew_time: str | None = None
-    lease_transitions: int | None = None
+class _WrittenRecord(msgspec.Struct):
+    """A LeaseRecord as the API has it."""
+
+    holder: str | None = msgspec.field(default=None, name="holderIdentity")
+    duration_s: int | None = msgspec.field(default=None, name="leaseDurationSeconds")
+    acquire_time: str | None = msgspec.field(default=None, name="acquireTime")
+    renew_time: str | None = msgspec.field(default=None, name="renewTime")
+    transitions: int | None = msgspec.field(default=None, name="leaseTransitions")
     strategy: str | None = None
-    preferred_holder: str | None = None
+    preferred_holder: str | None = msgspec.field(default=None, name="preferredHolder")
 
 
 class _Lease(msgspec.Struct):
-    spec: _LeaseSpec | None = None
+    spec: _WrittenRecord | None = None
+
+
+_OF_COORDINATION = ("strategy", "preferredHolder")
+"""Fields that a Lease has only where the API server picks leaders."""
 
 
 class LeaseRecord(msgspec.Struct, frozen=True):
@@ -69,28 +75,13 @@ class LeaseRecord(msgspec.Struct, frozen=True):
     @classmethod
     def of(cls, lease: object) -> "LeaseRecord":
         """The record in a Lease as the API server returns it. Raises ValueError for something else."""
-        spec = msgspec.convert(lease, _Lease).spec or _LeaseSpec()
-        return cls(
-            spec.holder_identity or "",
-            spec.lease_duration_seconds or 0,
-            spec.acquire_time or "",
-            spec.renew_time or "",
-            spec.lease_transitions or 0,
-            spec.strategy or "",
-            spec.preferred_holder or "",
-        )
+        written = msgspec.structs.asdict(msgspec.convert(lease, _Lease).spec or _WrittenRecord())
+        return cls(**{name: value for name, value in written.items() if value is not None})
 
     def spec(self) -> JsonObject:
         """The spec of the Lease with this record."""
-        coordination = {"strategy": self.strategy, "preferredHolder": self.preferred_holder}
-        return {
-            "holderIdentity": self.holder,
-            "leaseDurationSeconds": self.duration_s,
-            "acquireTime": self.acquire_time,
-            "renewTime": self.renew_time,
-            "leaseTransitions": self.transitions,
-            **{name: text for name, text in coordination.items() if text},
-        }
+        written = msgspec.to_builtins(_WrittenRecord(**msgspec.structs.asdict(self)))
+        return {name: value for name, value in written.items() if value or name not in _OF_COORDINATION}
 
 
 def new_lease(name: LeaseName, record: LeaseRecord) -> JsonObject:
@@ -104,15 +95,38 @@ def changed_lease(lease: JsonObject, record: LeaseRecord) -> JsonObject:
     return {**lease, "apiVersion": API_VERSION, "kind": "Lease", "spec": record.spec()}
 
 
+def leader_event(lease: JsonObject, of: LeaseName, component: str, message: str, now_ns: int) -> JsonObject:
+    """The event about who leads. Parity: an event of the core group (v1), though all other events of a scheduler are of
+    events.k8s.io."""
+    metadata, now = lease.get("metadata") or {}, in_seconds(now_ns)
+    name, namespace = of.name, of.namespace
+    of_lease = {key: metadata[key] for key in ("uid", "resourceVersion") if key in metadata}
+    return {
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {"name": f"{name}.{now_ns:x}", "namespace": namespace},
+        "involvedObject": {
+            "kind": "Lease", "namespace": namespace, "name": name, "apiVersion": API_VERSION, **of_lease
+        },
+        "reason": "LeaderElection",
+        "message": message,
+        "source": {"component": component},
+        "firstTimestamp": now,
+        "lastTimestamp": now,
+        "count": 1,
+        "type": "Normal",
+        "eventTime": None,
+        "reportingComponent": component,
+        "reportingInstance": "",
+    }  # fmt: skip
+
+
 # ---- A LeaseCandidate: this instance stands for a lease whose holder the API server picks (coordinated leader
 # election).
 #
 # The server asks its candidates for a sign of life by writing `pingTime`; one that does not renew within five seconds
 # is not picked. Upstream watches its candidate; here it is read every retry period, which takes no right to list or
 # watch.
-
-
-# ---- The requests that leader election makes.
 
 
 class LeaseClient(Protocol):

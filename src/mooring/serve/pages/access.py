@@ -88,6 +88,28 @@ def is_loopback(address: str) -> bool:
     return (inner or found).is_loopback
 
 
+# ---- settings
+
+
+ALWAYS_ALLOWED = ("/healthz", "/readyz", "/livez")
+"""The default of --authorization-always-allow-paths: kubelets probe them without credentials."""
+
+
+class AccessSettings(msgspec.Struct, frozen=True):
+    """What the flags say; the times are how long an answer is kept, in seconds."""
+
+    always_allowed: Sequence[str] = ALWAYS_ALLOWED
+    """Exact paths; one that ends in `*` stands for all paths with that prefix."""
+    token_s: float = 10.0
+    allowed_s: float = 10.0
+    denied_s: float = 10.0
+
+    def __post_init__(self) -> None:
+        for path in self.always_allowed:
+            if "*" in path[:-1]:
+                raise ValueError(f"--authorization-always-allow-paths: a * may stand only at the end: {quoted(path)}")
+
+
 # ---- reviews by the API server
 
 
@@ -167,12 +189,21 @@ class _Review(msgspec.Struct):
     status: _Status | None = None
 
 
+class Permission(msgspec.Struct, frozen=True):
+    """The answer of a SubjectAccessReview; `reason` is shown to a caller that is refused."""
+
+    allowed: bool
+    reason: str = ""
+
+
 class TokenReviews:
     """Who a token belongs to. Keeps keyed digests of tokens, not tokens: a memory dump shows no credentials."""
 
-    def __init__(self, client: ReviewClient, remembered: ReviewCache[bytes, CallingUser | None]) -> None:
+    def __init__(self, client: ReviewClient, settings: AccessSettings, monotonic_s: Callable[[], float]) -> None:
         self._client = client
-        self._remembered = remembered
+        self._remembered: ReviewCache[bytes, CallingUser | None] = ReviewCache(
+            lambda user: settings.token_s, monotonic_s
+        )
         self._salt = secrets.token_bytes(32)
 
     async def user(self, token: str) -> CallingUser | None:
@@ -182,8 +213,7 @@ class TokenReviews:
 
     async def _ask(self, token: str) -> CallingUser | None:
         """One TokenReview."""
-        body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": {"token": token}}
-        status = _status(await self._client.post(TOKEN_REVIEWS, body), "TokenReview")
+        status = await _review(self._client, TOKEN_REVIEWS, "TokenReview", {"token": token})
         if not status.authenticated or status.user is None:
             return None
         told = status.user
@@ -191,21 +221,14 @@ class TokenReviews:
         return CallingUser(told.username, tuple(told.groups or ()), told.uid, extra)
 
 
-class Permission(msgspec.Struct, frozen=True):
-    """The answer of a SubjectAccessReview; `reason` is shown to a caller that is refused."""
-
-    allowed: bool
-    reason: str = ""
-
-
 class AccessReviews:
     """Whether a user may do something to a path."""
 
-    def __init__(
-        self, client: ReviewClient, remembered: "ReviewCache[tuple[CallingUser, str, str], Permission]"
-    ) -> None:
+    def __init__(self, client: ReviewClient, settings: AccessSettings, monotonic_s: Callable[[], float]) -> None:
         self._client = client
-        self._remembered = remembered
+        self._remembered: ReviewCache[tuple[CallingUser, str, str], Permission] = ReviewCache(
+            lambda verdict: settings.allowed_s if verdict.allowed else settings.denied_s, monotonic_s
+        )
 
     async def verdict(self, user: CallingUser, verb: str, path: str) -> Permission:
         """Raises what the client raises."""
@@ -219,20 +242,18 @@ class AccessReviews:
             spec["uid"] = user.uid
         if user.extra:
             spec["extra"] = {key: [*values] for key, values in user.extra}
-        body = {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": spec}
-        status = _status(await self._client.post(ACCESS_REVIEWS, body), "SubjectAccessReview")
+        status = await _review(self._client, ACCESS_REVIEWS, "SubjectAccessReview", spec)
         return Permission(status.allowed, status.reason)
 
 
-def _status(answer: Any, kind: str) -> _Status:
+async def _review(client: ReviewClient, path: str, kind: str, spec: Mapping[str, Any]) -> _Status:
+    """The status of a review that the API server answers."""
+    api_version = path.removeprefix("/apis/").rpartition("/")[0]
+    answer = await client.post(path, {"apiVersion": api_version, "kind": kind, "spec": spec})
     try:
         return msgspec.convert(answer, _Review).status or _Status()
     except msgspec.ValidationError as error:
         raise Unreadable(f"the answer is no {kind}: {error}") from None
-
-
-ALWAYS_ALLOWED = ("/healthz", "/readyz", "/livez")
-"""The default of --authorization-always-allow-paths: kubelets probe them without credentials."""
 
 
 # ---- the authorizer
@@ -240,21 +261,6 @@ ALWAYS_ALLOWED = ("/healthz", "/readyz", "/livez")
 
 class ReviewFailed(Exception):
     """The API server did not answer a review; the caller gets a 500."""
-
-
-class AccessSettings(msgspec.Struct, frozen=True):
-    """What the flags say; the times are how long an answer is kept, in seconds."""
-
-    always_allowed: Sequence[str] = ALWAYS_ALLOWED
-    """Exact paths; one that ends in `*` stands for all paths with that prefix."""
-    token_s: float = 10.0
-    allowed_s: float = 10.0
-    denied_s: float = 10.0
-
-    def __post_init__(self) -> None:
-        for path in self.always_allowed:
-            if "*" in path[:-1]:
-                raise ValueError(f"--authorization-always-allow-paths: a * may stand only at the end: {quoted(path)}")
 
 
 class RequestAuthorizer:
@@ -325,12 +331,9 @@ def request_authorizer(
     log: Log,
 ) -> RequestAuthorizer:
     """The authorizer that asks through these clients; None leaves out the check."""
-    tokens, reviews = None, None
-    if authentication is not None:
-        tokens = TokenReviews(authentication, ReviewCache(lambda user: settings.token_s, monotonic_s))
-    if authorization is not None:
-        verdicts: ReviewCache[tuple[CallingUser, str, str], Permission] = ReviewCache(
-            lambda verdict: settings.allowed_s if verdict.allowed else settings.denied_s, monotonic_s
-        )
-        reviews = AccessReviews(authorization, verdicts)
-    return RequestAuthorizer(settings, tokens, reviews, log)
+    return RequestAuthorizer(
+        settings,
+        None if authentication is None else TokenReviews(authentication, settings, monotonic_s),
+        None if authorization is None else AccessReviews(authorization, settings, monotonic_s),
+        log,
+    )
