@@ -28,12 +28,11 @@ from mooring.kit.clock import Clock, SteadyClock, WallClock
 from mooring.kit.fence import NO_FENCE, Fence
 from mooring.kit.logs import Log, Logs, ObjectRef
 from mooring.kit.process import expect_lists, on_stop_signals, raise_descriptor_limit, relax_collector
-from mooring.kit.tasks import first_of
+from mooring.kit.tasks import settle, sooner
 from mooring.model.pod import Pod
 from mooring.model.release import GIT_VERSION
 from mooring.scheduler.core import Tell
 from mooring.scheduler.decide import DecideOptions, by_seed
-from mooring.scheduler.observer import Observer
 from mooring.scheduler.scheduler import Scheduler
 from mooring.serve.cache_debugger import compare, dump, snapshot
 from mooring.serve.lease.leader_elector import Callbacks, LeaseThread, elector_settings, new_identity
@@ -128,7 +127,13 @@ class Running:
         observer, requests = settings.tracing.observe(
             counted if self._shown is None else self._shown.counting(counted), self._clock
         )
-        self._scheduler = self._build(observer)
+        self._scheduler = self._build(
+            DecideOptions(tie_break=by_seed),  # as upstream breaks ties at random; simulations use the lowest name
+            tell=self._story_teller(),
+            report=self._report,
+            observer=observer,
+            recorder=self._recorder,
+        )
         self._live = LiveScheduler(
             self._scheduler,
             settings.access,
@@ -151,40 +156,24 @@ class Running:
         """Set when the process has to stop: the lease is lost, the scheduler has ended, or a signal arrived."""
         self._leading: asyncio.Task[None] | None = None
 
-    def _build(self, observer: Observer) -> Scheduler:
-        """The scheduler. Ties are broken by seed, as upstream breaks them at random; simulations use the lowest
-        name."""
+    def _build(self, options: DecideOptions | None = None, **around: Any) -> Scheduler:
+        """A scheduler with this configuration. Without `around` it is not observed and tells nothing, for self-checks."""
         settings = self._settings
         return build_scheduler(
             settings.config,
             self._clock,
             settings.registry,
-            DecideOptions(tie_break=by_seed),
-            tell=self._story_teller(),
-            report=self._report,
-            observer=observer,
+            options,
             max_unschedulable_s=settings.max_unschedulable_s,
             gates=settings.gates,
             kept=KeptAnswers(settings.kept_answers_limit_bytes),
-            recorder=self._recorder,
+            **around,
         )
 
     def _self_check(self, settings: SelfCheckSettings | None) -> SelfCheckPlan | None:
         if settings is None:
             return None
-        return SelfCheckPlan(settings, self._build_fresh, self._log, SelfCheckMetrics(self._metrics.registry))
-
-    def _build_fresh(self) -> Scheduler:
-        """Another scheduler with the same configuration, for a self-check: it is not observed and tells nothing."""
-        settings = self._settings
-        return build_scheduler(
-            settings.config,
-            self._clock,
-            settings.registry,
-            max_unschedulable_s=settings.max_unschedulable_s,
-            gates=settings.gates,
-            kept=KeptAnswers(settings.kept_answers_limit_bytes),
-        )
+        return SelfCheckPlan(settings, self._build, self._log, SelfCheckMetrics(self._metrics.registry))
 
     def _story_teller(self) -> Tell | None:
         """What gets the stories of pods: the log, the dashboard, both or neither."""
@@ -249,15 +238,12 @@ class Running:
     async def _or_stop(self, work: Work) -> bool:
         """Run `work` until it ends or the process has to stop. Returns whether it ended."""
         task = asyncio.create_task(work)
-        stopping = asyncio.create_task(self._stopping.wait())
-        await first_of(task, stopping)
-        stopping.cancel()
+        await sooner(settle((task,)), self._stopping.wait())
         if task.done():
             task.result()
             return True
         task.cancel()
-        with suppress(asyncio.CancelledError):
-            await task
+        await settle((task,))
         return False
 
     # ---- the lease
@@ -316,12 +302,9 @@ class Running:
             await self._live.driver.close()
         return is_ended and self._leading.cancelled()
 
-    def _is_leading(self) -> bool:
-        return self._leading is not None and not self._leading.done()
-
     def _leads(self) -> bool:
         """Whether this process schedules; without leader election it always does."""
-        return not self._elects or self._is_leading()
+        return not self._elects or (self._leading is not None and not self._leading.done())
 
     def _counts_pods(self) -> bool:
         """Whether /metrics/resources shows the pods: one process of a cluster does, so that sums over all are right."""

@@ -7,8 +7,7 @@ bind out.
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine
-from typing import Any
+from collections.abc import Callable
 
 from mooring.api.api_errors import ApiError
 from mooring.apiclient.throttle import Timing
@@ -21,7 +20,7 @@ from mooring.framework.contract.intents import Bind, Evict, PatchStatus, Record,
 from mooring.kit.clock import NS_PER_S, Clock
 from mooring.kit.fence import NO_FENCE, Fence
 from mooring.kit.logs import Log, ObjectRef
-from mooring.kit.tasks import settle
+from mooring.kit.tasks import TaskSet
 from mooring.model.pod import Pod
 from mooring.scheduler.inputs import BindAnswered, EvictionAnswered
 from mooring.scheduler.scheduler import Scheduler
@@ -67,8 +66,8 @@ class LiveDriver(IntentDriver):
         self._statuses = statuses
         self._timing = timing or Timing()
         self._news = asyncio.Event()
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._binder = Binder(writer, statuses, self._timing, scheduler.pods.get, self._start, self._answer)
+        self._tasks = TaskSet(self._finished)
+        self._binder = Binder(writer, statuses, self._timing, scheduler.pods.get, self._tasks.start, self._answer)
         self._room = MAX_BINDS
         """Attempts are made while there are fewer binds than this."""
         self._victims: dict[str, list[Evict]] = {}
@@ -100,9 +99,8 @@ class LiveDriver(IntentDriver):
 
     async def close(self, patience_s: float = 5.0) -> None:
         """Wait up to `patience_s` for writes that are under way, then cancel them."""
-        await settle(self._tasks, patience_s)
-        for task in self._tasks:
-            task.cancel()
+        await self._tasks.settle(patience_s)
+        self._tasks.cancel()
         if self.extenders is not None:
             await self.extenders.close()
         await self._statuses.close()
@@ -111,8 +109,7 @@ class LiveDriver(IntentDriver):
     def halt(self) -> None:
         """Cancel all writes at once: this instance lost the lease, and another one may schedule now."""
         self._binder.halt()
-        for task in self._tasks:
-            task.cancel()
+        self._tasks.cancel()
         if self.extenders is not None:
             self.extenders.stop()
         self._statuses.halt()
@@ -150,7 +147,7 @@ class LiveDriver(IntentDriver):
         super().carry_out()
         victims, self._victims = self._victims, {}
         for evictions in victims.values():
-            self._start(self._evict_all(evictions))
+            self._tasks.start(self._evict_all(evictions))
 
     def _bind(self, intent: Bind) -> None:
         self._binder.queue(intent)
@@ -163,7 +160,7 @@ class LiveDriver(IntentDriver):
         self._victims.setdefault(intent.preemptor.id, []).append(intent)
 
     def _write(self, intent: Write) -> None:
-        self._start(self._write_soon(intent))
+        self._tasks.start(self._write_soon(intent))
 
     def _patch_status(self, intent: PatchStatus) -> None:
         """Leave out the condition while a bind of the pod is in doubt. Nothing is lost: if the pod stays pending, its next
@@ -178,13 +175,7 @@ class LiveDriver(IntentDriver):
         self.carry_out()
         self._news.set()
 
-    def _start(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._finished)
-
     def _finished(self, task: asyncio.Task[None]) -> None:
-        self._tasks.discard(task)
         self._news.set()
         if not task.cancelled() and (fault := task.exception()) is not None:
             log.error("a write failed unexpectedly", exc_info=fault)

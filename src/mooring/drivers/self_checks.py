@@ -130,7 +130,8 @@ class SelfChecks:
         """`wake` is called after something was mended: there may be work. Without `lists` nothing is asked of an API
         server."""
         self._checked, self._settings = checked, settings
-        self._log, self._metrics, self._lists = log, metrics, lists
+        self._log, self._lists = log, lists
+        self._metrics = metrics or SelfCheckMetrics(MetricRegistry())
         self._timing = timing or Timing()
         self._wake = wake
         self._check: SelfCheck | None = None
@@ -169,8 +170,7 @@ class SelfChecks:
             self._log.error("Self-check failed", fault)
         finally:
             self._check = None
-            if self._metrics is not None:
-                self._metrics.ended(result, self._timing.monotonic_s() - began_s)
+            self._metrics.ended(result, self._timing.monotonic_s() - began_s)
         if self.on_checked is not None:
             self.on_checked(len(found))
         return found
@@ -202,8 +202,7 @@ class SelfChecks:
     async def _rest(self, taken_s: float, pause_s: float = 0.0) -> None:
         """Pause after a slice that took so much processor time, so that slices take no more than their share."""
         self.longest_slice_s = max(self.longest_slice_s, taken_s)
-        if self._metrics is not None:
-            self._metrics.worked(taken_s)
+        self._metrics.worked(taken_s)
         await self._timing.sleep(max(pause_s, taken_s * (1 / SHARE - 1)))
 
     async def _discard(self, check: SelfCheck) -> None:
@@ -239,12 +238,10 @@ class SelfChecks:
         logged: Counter[str] = Counter()
         for each in found:
             logged[each.kind] += 1
-            if self._metrics is not None:
-                self._metrics.found(each.kind)
+            self._metrics.found(each.kind)
             if logged[each.kind] <= MAX_LOGGED:
                 self._log.warning(_TEXTS.get(each.kind, "Self-check found a difference"), **_keys(each))
-        if self._metrics is not None:
-            self._metrics.stranded(logged["stranded"])
+        self._metrics.stranded(logged["stranded"])
         keys = {"seconds": round(duration_s, 1), "longestSliceMs": round(self.longest_slice_s * 1000, 1)}
         if found:
             self._log.warning("Self-check finished", differences=dict(logged), **keys)
@@ -263,8 +260,7 @@ class SelfChecks:
         self._wake()
 
     def _mended(self, each: StateDifference, fault: Exception | None) -> None:
-        if self._metrics is not None:
-            self._metrics.mended(each.kind, fault is None)
+        self._metrics.mended(each.kind, fault is None)
         keys: dict[str, Any] = {"kind": each.kind, "subject": each.subject, "what": each.what}
         if fault is None:
             self._log.info("Self-check mended a difference", **keys)

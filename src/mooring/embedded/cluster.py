@@ -11,6 +11,7 @@ import socket
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from mooring.api.api_errors import ApiError
 from mooring.apiserver.journal import Journal, JournalError
@@ -37,7 +38,6 @@ from mooring.scheduler.observer import Observer
 from mooring.scheduler.scheduler import Scheduler
 from mooring.serve.tracing import Tracing
 from mooring.state.assembly import build_scheduler
-from mooring.state.recorded_scheduler import Recorder
 from mooring.state.recording.recorder import RecordingSettings, record_live
 
 log = logging.getLogger(__name__)
@@ -121,11 +121,11 @@ class EmbeddedCluster:
         self._create_initial_objects()
         self.recorder = record_live(settings.recording, settings.config, settings.gates, clock.now_ns())
         observer, requests = settings.tracing.observe(settings.observer, clock)
-        self.scheduler = self._build(settings, clock, report, observer, self.recorder, settings.tell)
-        self._feed = StoreFeed(self.api.store, self.scheduler, report, settings.schedules)
-        self.checked = CheckedScheduler(
-            self.scheduler, lambda: self._build(settings, clock), lambda: (self._feed.known,)
+        self.scheduler = self._build(
+            clock, report=report, observer=observer, recorder=self.recorder, tell=settings.tell
         )
+        self._feed = StoreFeed(self.api.store, self.scheduler, report, settings.schedules)
+        self.checked = CheckedScheduler(self.scheduler, lambda: self._build(clock), lambda: (self._feed.known,))
         self.checks: SelfChecks | None = None
         if settings.self_check is not None and settings.schedules:
             self.checks = SelfChecks(self.checked, settings.self_check, Log(log), wake=self._wake)
@@ -138,28 +138,12 @@ class EmbeddedCluster:
         self._schedules = settings.schedules
         self._tracing = settings.tracing
         self._news = asyncio.Event()
-        self.api.store.listen(self._hear)
+        self.api.store.listen(self._wake)
 
-    @staticmethod
-    def _build(
-        settings: EmbeddedSettings,
-        clock: Clock,
-        report: Report | None = None,
-        observer: Observer | None = None,
-        recorder: Recorder | None = None,
-        tell: Tell | None = None,
-    ) -> Scheduler:
-        return build_scheduler(
-            settings.config,
-            clock,
-            settings.registry,
-            DecideOptions(tie_break=by_seed),
-            tell=tell,
-            report=report,
-            observer=observer,
-            gates=settings.gates,
-            recorder=recorder,
-        )
+    def _build(self, clock: Clock, **around: Any) -> Scheduler:
+        """A scheduler with this configuration. Without `around` it is not observed and tells nothing, for self-checks."""
+        settings, options = self.settings, DecideOptions(tie_break=by_seed)
+        return build_scheduler(settings.config, clock, settings.registry, options, gates=settings.gates, **around)
 
     def _create_initial_objects(self) -> None:
         """Raises JournalError where the data directory takes no writes from the beginning."""
@@ -176,10 +160,7 @@ class EmbeddedCluster:
         """Have something get every input of the scheduler after it."""
         self._feed.follow = follow
 
-    def _hear(self, write: StoreWrite) -> None:
-        self._news.set()
-
-    def _wake(self) -> None:
+    def _wake(self, _: StoreWrite | None = None) -> None:
         self._news.set()
 
     def step(self, limit: int = SLICE) -> int:
@@ -189,7 +170,7 @@ class EmbeddedCluster:
     def _go_on(self) -> None:
         """An extender has replied: carry out what follows."""
         self.driver.carry_out()
-        self._news.set()
+        self._wake()
 
     def _note_storage(self, fault: str) -> None:
         """The disk refuses writes, or accepts them again. Meanwhile reads are answered, and writers try again later."""

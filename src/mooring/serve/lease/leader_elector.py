@@ -28,7 +28,7 @@ from mooring.framework.config.types import ClientConnectionConfiguration, Leader
 from mooring.kit.clock import Clock, WallClock, elapsed_s, in_micros
 from mooring.kit.fence import Fence
 from mooring.kit.logs import Log
-from mooring.kit.tasks import settle, sooner
+from mooring.kit.tasks import TaskSet, settle, sooner
 from mooring.serve.lease.leader_election import (
     Ask,
     Candidate,
@@ -161,7 +161,7 @@ class LeaderElector:
         self._may_hold = False
         """Whether the lease may have our identity: a write was sent, and it is not known to have failed. Then `run` releases
         the lease at the end."""
-        self._posting: set[asyncio.Task[None]] = set()
+        self._posting = TaskSet()
 
     def is_leading(self) -> bool:
         """Whether this instance leads now, by the clock. Never true for two instances at the same moment."""
@@ -191,7 +191,8 @@ class LeaderElector:
         if self._may_hold:
             limit_s = times.renew_deadline_s if outcome == "stopped" else times.request_s
             await self._within(self._release(), limit_s)
-        await self._finish_events()
+        await self._posting.settle(_LAST_EVENTS_S)
+        self._posting.cancel()
         return outcome
 
     async def _stand(self) -> Outcome:
@@ -291,9 +292,7 @@ class LeaderElector:
         settings, now_ns = self._settings, self._around.wall.now_ns()
         message = f"{settings.identity} {what}"
         event = leader_event(self._election.lease, settings.lease, settings.component, message, now_ns)
-        task = asyncio.ensure_future(self._post(self._events, event))
-        self._posting.add(task)
-        task.add_done_callback(self._posting.discard)
+        self._posting.start(self._post(self._events, event))
 
     async def _post(self, events: LeaseClient, event: JsonObject) -> None:
         """A failure is only logged: nothing depends on events."""
@@ -301,11 +300,6 @@ class LeaderElector:
             await events.post(f"/api/v1/namespaces/{self._settings.lease.namespace}/events", event)
         except (ApiError, Unanswered, CredentialsError) as error:
             self._log.v(2, "Unable to write event", err=error)
-
-    async def _finish_events(self) -> None:
-        await settle(self._posting, _LAST_EVENTS_S)
-        for task in self._posting:
-            task.cancel()
 
     # ---- time
 
