@@ -17,6 +17,7 @@ from mooring.apiclient.credentials import Grant
 from mooring.apiclient.request_errors import ConnectionLost, TooLarge, Unanswered, Unreadable, failed_status, refusal
 from mooring.apiclient.throttle import RequestRetries, Throttle, Timing, retry_after_s
 from mooring.apiclient.transport import LineSplitter, OutgoingRequest, Params, Transport
+from mooring.kit.bounded_reading import read_body
 from mooring.kit.clock import NS_PER_S
 from mooring.kit.fence import NO_FENCE, Fence
 
@@ -263,19 +264,10 @@ class ApiClient:
 
 
 async def _body(answer: aiohttp.ClientResponse, max_bytes: int, request: OutgoingRequest) -> bytes:
-    if (answer.content_length or 0) > max_bytes:
-        raise _too_large(request, max_bytes)
-    chunks, size = [], 0
-    async for chunk in answer.content.iter_any():
-        size += len(chunk)
-        if size > max_bytes:
-            raise _too_large(request, max_bytes)
-        chunks.append(chunk)
-    return b"".join(chunks)
-
-
-def _too_large(request: OutgoingRequest, max_bytes: int) -> TooLarge:
-    return TooLarge(f"{request}: the answer is larger than {max_bytes} bytes, the limit of this client")
+    body = await read_body(answer, max_bytes)
+    if body is None:
+        raise TooLarge(f"{request}: the answer is larger than {max_bytes} bytes, the limit of this client")
+    return body
 
 
 def _watch_limit_s(params: Params) -> float | None:

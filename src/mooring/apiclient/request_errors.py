@@ -49,9 +49,14 @@ def unanswered(error: Exception, request: str) -> Unanswered:
     if isinstance(error, asyncio.TimeoutError):
         return TimedOut(f"{request}: no answer within the time limit")
     if isinstance(error, aiohttp.ClientConnectorCertificateError):
-        return NotTrusted(f"{request}: the server's certificate is not trusted: {_certificate_fault(error)}")
-    if isinstance(error, aiohttp.ClientSSLError) or _caused_by(error, ssl.SSLError):
-        return NotTrusted(f"{request}: TLS failed: {_tls_fault(error)}")
+        fault = error.certificate_error
+        told = getattr(fault, "verify_message", "") or type(fault).__name__
+        return NotTrusted(f"{request}: the server's certificate is not trusted: {told}")
+    if isinstance(error, (aiohttp.ClientSSLError, ssl.SSLError)) or isinstance(error.__cause__, ssl.SSLError):
+        causes = (error, getattr(error, "os_error", None), error.__cause__)
+        cause = next((cause for cause in causes if isinstance(cause, ssl.SSLError)), None)
+        told = (cause.reason or type(cause).__name__) if cause else type(error).__name__
+        return NotTrusted(f"{request}: TLS failed: {told}")
     if isinstance(error, aiohttp.ClientConnectorError):
         kind = ConnectionRefused if isinstance(error.os_error, ConnectionRefusedError) else Unanswered
         return kind(f"{request}: cannot connect to {error.host}:{error.port}: {_told(error.os_error)}")
@@ -63,25 +68,6 @@ def unanswered(error: Exception, request: str) -> Unanswered:
 def _told(error: BaseException) -> str:
     """The text of the operating system. Messages of the library may contain secrets, so only the type is shown."""
     return getattr(error, "strerror", None) or type(error).__name__
-
-
-def _certificate_fault(error: aiohttp.ClientConnectorCertificateError) -> str:
-    fault = error.certificate_error
-    return getattr(fault, "verify_message", "") or type(fault).__name__
-
-
-def _tls_fault(error: BaseException) -> str:
-    fault = _ssl_error(error)
-    return (fault.reason or type(fault).__name__) if fault else type(error).__name__
-
-
-def _caused_by(error: BaseException, kind: type[BaseException]) -> bool:
-    return isinstance(error, kind) or isinstance(error.__cause__, kind)
-
-
-def _ssl_error(error: BaseException) -> ssl.SSLError | None:
-    candidates = (error, getattr(error, "os_error", None), error.__cause__)
-    return next((item for item in candidates if isinstance(item, ssl.SSLError)), None)
 
 
 # ---- answers that are errors

@@ -194,7 +194,8 @@ class Running:
         self._log.info("Starting Kubernetes Scheduler", version=GIT_VERSION)
         for text, gates in told_gates(self._settings.gates or {}):
             self._log.info(text, gates=", ".join(gates))
-        self._handle_signals()
+        on_stop_signals(self._stop)
+        asyncio.get_running_loop().add_signal_handler(signal.SIGUSR2, self._dump)
         relax_collector()
         async with AsyncExitStack() as stack:
             if self._recorder is not None:
@@ -388,14 +389,9 @@ class Running:
 
     # ---- signals
 
-    def _handle_signals(self) -> None:
-        """SIGTERM, SIGINT and SIGHUP stop the process, SIGUSR2 logs its state."""
-        on_stop_signals(self._stop)
-        asyncio.get_running_loop().add_signal_handler(signal.SIGUSR2, self._dump)
-
     def _stop(self, number: signal.Signals) -> None:
-        """Stop in an orderly way; a second signal ends the process at once. A terminal that closes may send SIGHUP more than
-        once, so that it does not count as the second one."""
+        """SIGTERM, SIGINT, SIGHUP: stop in an orderly way; a second signal ends the process at once. A terminal that closes
+        may send SIGHUP more than once, so that it does not count as the second one."""
         if self._stopping.is_set() and number != signal.SIGHUP:
             os._exit(1)
         if not self._stopping.is_set():
@@ -403,6 +399,7 @@ class Running:
         self._stopping.set()
 
     def _dump(self) -> None:
+        """SIGUSR2: compare what the scheduler knows with the watches, and log its state."""
         members = {member.spec.plural: member.objects for member in self._live.reflectors.members}
         compare(self._scheduler, members["nodes"], members["pods"], self._log)
         dump(self._scheduler, self._log)

@@ -6,7 +6,7 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from mooring.embedded.cluster_statistics import ClusterSummary, NodeUsage
+from mooring.embedded.cluster import ClusterSummary, NodeUsage
 from mooring.kit.shown_text import shown
 from mooring.model.quantity import show_percent
 

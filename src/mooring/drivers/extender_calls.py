@@ -25,7 +25,7 @@ from mooring.drivers.traced_requests import METHOD, NO_TRACES, PATH, SERVER, Req
 from mooring.framework.config.problems import ConfigError
 from mooring.framework.config.types import Extender, ExtenderTLSConfig
 from mooring.framework.contract.intents import Call, CallFault, CallReply
-from mooring.kit.bounded_reading import TOO_MANY_VALUES, has_too_many_values, read_file
+from mooring.kit.bounded_reading import TOO_MANY_VALUES, has_too_many_values, read_body, read_file
 from mooring.kit.fence import NO_FENCE, Fence
 from mooring.kit.tasks import TaskSet
 from mooring.model.meta import KubeObject, ObjectMeta
@@ -336,19 +336,10 @@ class ExtenderClient:
     async def _read(self, call: Call, answer: aiohttp.ClientResponse) -> CallReply:
         """The body of a reply, up to the size limit; a Content-Length beyond it is refused without reading."""
         limit = self._max_reply_bytes
-        chunks: list[bytes] = []
-        size = answer.content_length or 0
-        if size <= limit:
-            size = 0
-            async for chunk in answer.content.iter_any():
-                size += len(chunk)
-                if size > limit:
-                    break
-                chunks.append(chunk)
-        if size > limit:
+        reply = await read_body(answer, limit)
+        if reply is None:
             answer.close()
             return CallFault(f'Post "{call.shown_url}": the reply is larger than {limit} bytes, which is all we read')
-        reply = b"".join(chunks)
         if has_too_many_values(reply):
             return CallFault(f'Post "{call.shown_url}": the reply cannot be used: {TOO_MANY_VALUES}')
         return reply

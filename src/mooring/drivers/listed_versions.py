@@ -4,14 +4,15 @@ Only a list shows that a watch has lost an event. A list takes time, and watches
 looked at again, then read from the API server, and reported only if the watch has not caught up with it by then.
 """
 
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable
 from functools import cached_property, partial
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 
 from mooring.api.api_errors import ApiError
 from mooring.api.kinds import BY_STRUCT
+from mooring.apiclient.client import ApiClient
 from mooring.apiclient.credentials import CredentialsError
 from mooring.apiclient.reflectors.mirror import is_later
 from mooring.apiclient.reflectors.reflector import Reflector
@@ -60,18 +61,10 @@ class _MetadataPage(msgspec.Struct):
     items: list[_Listed] | None = None
 
 
-class MetadataSource(Protocol):
-    """The part of an ApiClient that lists and reads."""
-
-    async def get_bytes(self, path: str, params: Mapping[str, str] | None = None) -> bytes: ...
-
-
 class ListedVersions:
     """Compares lists with what reflectors know, and reads single objects. `lister` need not return more than metadata."""
 
-    def __init__(
-        self, reflectors: Callable[[], Iterable[Reflector]], lister: MetadataSource, reader: MetadataSource
-    ) -> None:
+    def __init__(self, reflectors: Callable[[], Iterable[Reflector]], lister: ApiClient, reader: ApiClient) -> None:
         self._members = reflectors
         self._lister, self._reader = lister, reader
         self._read: dict[ObjectPlace, str] = {}

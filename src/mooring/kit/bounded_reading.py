@@ -8,7 +8,10 @@ import errno
 import os
 import stat
 import zlib
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
+
+if TYPE_CHECKING:  # most programs that read files speak no HTTP
+    from aiohttp import ClientResponse, web
 
 MIB = 1 << 20
 SETTINGS_BYTES = 16 * MIB
@@ -164,3 +167,19 @@ class _Inflating:
             self.pieces.append(piece)
             self.left -= len(piece)
             self.rest = self.rest[used:]
+
+
+# ---- bodies of HTTP messages
+
+
+async def read_body(message: "web.BaseRequest | ClientResponse", max_bytes: int) -> bytes | None:
+    """The whole body of a request or an answer; None as soon as it is known to be larger than that. Raises what aiohttp
+    raises for a body that cannot be read."""
+    if (message.content_length or 0) > max_bytes:
+        return None
+    body = bytearray()
+    async for chunk in message.content.iter_any():
+        body += chunk
+        if len(body) > max_bytes:
+            return None
+    return bytes(body)

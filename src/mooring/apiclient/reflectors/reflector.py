@@ -143,7 +143,10 @@ class Reflector:
     async def run(self) -> None:
         while True:
             try:
-                await (self._list() if self._must_list else self._follow_watch())
+                if self._must_list:
+                    await self._list()
+                else:
+                    await self._stream({**self._lasting(), **_present(resourceVersion=self._mirror.version)})
             except (ApiError, Unanswered, CredentialsError) as fault:
                 await self._recover(fault)
 
@@ -155,7 +158,9 @@ class Reflector:
         self._mirror.begin_list()
         if self._can_stream:
             try:
-                await self._stream({**self._streaming_list(), **_present(resourceVersion=self._not_older_than)})
+                streamed = {"resourceVersionMatch": "NotOlderThan", "sendInitialEvents": "true"}
+                version = _present(resourceVersion=self._not_older_than)
+                await self._stream({**self._lasting(), **streamed, **version})
             except ApiError as refusal:
                 if not self._mirror.is_listing or not rules_out_streaming(refusal):
                     raise
@@ -168,9 +173,6 @@ class Reflector:
                 self._mirror.begin_list()
         if self._mirror.is_listing:
             await self._list_in_pages()
-
-    def _streaming_list(self) -> dict[str, str]:
-        return {**self._lasting(), "resourceVersionMatch": "NotOlderThan", "sendInitialEvents": "true"}
 
     async def _list_in_pages(self) -> None:
         version = "0" if self._not_older_than is None else self._not_older_than
@@ -189,9 +191,6 @@ class Reflector:
         self.settled.set()
 
     # ---- watches
-
-    async def _follow_watch(self) -> None:
-        await self._stream({**self._lasting(), **_present(resourceVersion=self._mirror.version)})
 
     def _lasting(self) -> dict[str, str]:
         asked_s = SHORTEST_S + int(self._options.draw() * (LONGEST_S - SHORTEST_S))

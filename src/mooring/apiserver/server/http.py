@@ -29,7 +29,8 @@ from mooring.apiserver.server.documents import OPEN_TO_ALL
 from mooring.apiserver.server.forms import YAML
 from mooring.apiserver.server.request import Answer, Request, refusal
 from mooring.apiserver.server.watching import BOOKMARK_S, WatchResponse
-from mooring.kit.http_shell import HttpShell, bears_token, read_body
+from mooring.kit.bounded_reading import read_body
+from mooring.kit.http_shell import HttpShell, bears_token
 from mooring.kit.json_text import whole_characters
 from mooring.kit.listener import ConnectionLimits
 from mooring.kit.same_origin import is_own_host, is_own_origin

@@ -52,8 +52,7 @@ from mooring.dashboard.questions.asked_cluster import AskedScheduler
 from mooring.dashboard.questions.child_questions import ChildQuestions
 from mooring.dashboard.questions.stored_objects import objects_in_store
 from mooring.dashboard.scheduler_source import SchedulerSource
-from mooring.embedded.cluster import EmbeddedCluster, EmbeddedSettings, cluster_clock
-from mooring.embedded.cluster_statistics import ClusterStatistics
+from mooring.embedded.cluster import ClusterStatistics, EmbeddedCluster, EmbeddedSettings, cluster_clock
 from mooring.embedded.seeding import default_class, seed
 from mooring.framework.config import KubeSchedulerConfiguration
 from mooring.framework.config.durations import Duration

@@ -24,7 +24,7 @@ from mooring.dashboard.serving.api_requests import (
 )
 from mooring.dashboard.serving.sampler import Sampler
 from mooring.dashboard.serving.streams import StreamClient, Streams
-from mooring.kit.http_shell import read_body
+from mooring.kit.bounded_reading import read_body
 from mooring.kit.same_origin import is_own_origin
 from mooring.kit.tasks import settle
 from mooring.scheduler.core import Report

@@ -48,7 +48,6 @@ from mooring.serve.lease.leader_election import (
 from mooring.serve.lease.lease_record import (
     CandidateName,
     LeaseCandidacy,
-    LeaseClient,
     LeaseName,
     LeaseRecord,
     changed_lease,
@@ -135,12 +134,12 @@ class LeaderElector:
 
     def __init__(
         self,
-        client: LeaseClient,
+        client: ApiClient,
         settings: ElectorSettings,
         callbacks: Callbacks,
         log: Log,
         around: TimeAndChance | None = None,
-        events: LeaseClient | None = None,
+        events: ApiClient | None = None,
         fence: Fence | None = None,
     ) -> None:
         """`events` is the client for events; None writes none. The elector keeps `fence` open while it leads."""
@@ -294,7 +293,7 @@ class LeaderElector:
         event = leader_event(self._election.lease, settings.lease, settings.component, message, now_ns)
         self._posting.start(self._post(self._events, event))
 
-    async def _post(self, events: LeaseClient, event: JsonObject) -> None:
+    async def _post(self, events: ApiClient, event: JsonObject) -> None:
         """A failure is only logged: nothing depends on events."""
         try:
             await events.post(f"/api/v1/namespaces/{self._settings.lease.namespace}/events", event)

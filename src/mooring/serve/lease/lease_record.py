@@ -4,16 +4,14 @@ No time of a Lease is ever compared with a clock: clocks of two machines differ.
 record has changed.
 """
 
-from typing import Any, Protocol
-
 import msgspec
 
 from mooring.api.api_errors import ApiError
 from mooring.api.json_objects import JsonObject, at
+from mooring.apiclient.client import ApiClient
 from mooring.apiclient.credentials import CredentialsError
 from mooring.apiclient.request_errors import Unanswered
 from mooring.apiclient.throttle import Timing
-from mooring.apiclient.transport import Params
 from mooring.kit.clock import Clock, in_micros, in_seconds
 from mooring.kit.logs import Log
 from mooring.model.release import KUBERNETES_VERSION
@@ -129,16 +127,6 @@ def leader_event(lease: JsonObject, of: LeaseName, component: str, message: str,
 # watch.
 
 
-class LeaseClient(Protocol):
-    """The methods of ApiClient that elector and candidate use."""
-
-    async def get(self, path: str, params: Params | None = None) -> Any: ...
-
-    async def post(self, path: str, body: Any, params: Params | None = None) -> Any: ...
-
-    async def put(self, path: str, body: Any, params: Params | None = None) -> Any: ...
-
-
 CANDIDATE_VERSION = "coordination.k8s.io/v1beta1"
 STRATEGY = "OldestEmulationVersion"
 """The server picks the oldest emulation version, then the oldest binary, then the candidate that came first."""
@@ -193,7 +181,7 @@ def _ping(candidate: JsonObject) -> str:
 class LeaseCandidacy:
     """Keeps the candidate of this instance alive: creates it, answers pings, and renews it every five minutes."""
 
-    def __init__(self, client: LeaseClient, name: CandidateName, timing: Timing, wall: Clock, log: Log) -> None:
+    def __init__(self, client: ApiClient, name: CandidateName, timing: Timing, wall: Clock, log: Log) -> None:
         self._client = client
         self._name = name
         self._timing = timing

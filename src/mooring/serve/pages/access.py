@@ -11,7 +11,7 @@ import ipaddress
 import secrets
 from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, TypeVar
 
 import msgspec
 
@@ -20,7 +20,6 @@ from mooring.apiclient.client import ApiClient, Limits
 from mooring.apiclient.connection_settings import ConnectionSettings
 from mooring.apiclient.credentials import CredentialsError
 from mooring.apiclient.request_errors import Unanswered, Unreadable
-from mooring.apiclient.transport import Params
 from mooring.kit.logs import Log
 from mooring.kit.shown_text import quoted
 
@@ -160,12 +159,6 @@ _QPS, _BURST = 200.0, 400
 """Upstream's limits for the clients of delegated authentication and authorization."""
 
 
-class ReviewClient(Protocol):
-    """The method of ApiClient that reviews use."""
-
-    async def post(self, path: str, body: Any, params: Params | None = None) -> Any: ...
-
-
 def review_client(access: ConnectionSettings, user_agent: str) -> ApiClient:
     """A client for reviews alone, so that callers of pages cannot delay binds."""
     return ApiClient(access, user_agent, _QPS, _BURST, limits=Limits(request_s=REVIEW_S, answer_bytes=1 << 20))
@@ -199,7 +192,7 @@ class Permission(msgspec.Struct, frozen=True):
 class TokenReviews:
     """Who a token belongs to. Keeps keyed digests of tokens, not tokens: a memory dump shows no credentials."""
 
-    def __init__(self, client: ReviewClient, settings: AccessSettings, monotonic_s: Callable[[], float]) -> None:
+    def __init__(self, client: ApiClient, settings: AccessSettings, monotonic_s: Callable[[], float]) -> None:
         self._client = client
         self._remembered: ReviewCache[bytes, CallingUser | None] = ReviewCache(
             lambda user: settings.token_s, monotonic_s
@@ -224,7 +217,7 @@ class TokenReviews:
 class AccessReviews:
     """Whether a user may do something to a path."""
 
-    def __init__(self, client: ReviewClient, settings: AccessSettings, monotonic_s: Callable[[], float]) -> None:
+    def __init__(self, client: ApiClient, settings: AccessSettings, monotonic_s: Callable[[], float]) -> None:
         self._client = client
         self._remembered: ReviewCache[tuple[CallingUser, str, str], Permission] = ReviewCache(
             lambda verdict: settings.allowed_s if verdict.allowed else settings.denied_s, monotonic_s
@@ -246,7 +239,7 @@ class AccessReviews:
         return Permission(status.allowed, status.reason)
 
 
-async def _review(client: ReviewClient, path: str, kind: str, spec: Mapping[str, Any]) -> _Status:
+async def _review(client: ApiClient, path: str, kind: str, spec: Mapping[str, Any]) -> _Status:
     """The status of a review that the API server answers."""
     api_version = path.removeprefix("/apis/").rpartition("/")[0]
     answer = await client.post(path, {"apiVersion": api_version, "kind": kind, "spec": spec})
@@ -325,8 +318,8 @@ def _denied(user: CallingUser, verb: str, path: str, reason: str) -> ApiError:
 
 def request_authorizer(
     settings: AccessSettings,
-    authentication: ReviewClient | None,
-    authorization: ReviewClient | None,
+    authentication: ApiClient | None,
+    authorization: ApiClient | None,
     monotonic_s: Callable[[], float],
     log: Log,
 ) -> RequestAuthorizer:

@@ -134,7 +134,8 @@ class DocumentPage:
             return plain(f"\n{component} {kind.lower()}\n{_WARNING}\n{self._text()}")
         heading = {"kind": kind, "apiVersion": f"{GROUP}/{form.version}", "metadata": {"name": component}}
         written = {**heading, **self._fields()}
-        headers = [("Warning", _deprecation(kind))] if form.version == _DEPRECATED else []
+        deprecation = f'299 - "This version of the {kind.lower()} endpoint is deprecated. Please use a newer version."'
+        headers = [("Warning", deprecation)] if form.version == _DEPRECATED else []
         if form.media == YAML:
             return PageReply(yaml.safe_dump(written).encode(), content_type=YAML, headers=headers)
         return json_document(written, headers=headers)
@@ -179,10 +180,6 @@ def flags_page(build: Build, flags: Callable[[], Mapping[str, str]]) -> Document
         return "".join(f"{name}={shown(value)}\n" for name, value in sorted(flags().items()))
 
     return DocumentPage("Flagz", build.component, text, lambda: {"flags": dict(sorted(flags().items()))})
-
-
-def _deprecation(kind: Kind) -> str:
-    return f'299 - "This version of the {kind.lower()} endpoint is deprecated. Please use a newer version."'
 
 
 # ---- /healthz, /livez and /readyz
@@ -322,7 +319,7 @@ class Pages:
             "/metrics": self._metrics,
             "/metrics/resources": lambda question: _exposition(sources.resource_metrics()),
             "/metrics/slis": lambda question: _exposition(sources.sli_metrics()),
-            "/configz": self._configuration,
+            "/configz": lambda question: json_document({"componentconfig": sources.configuration()}),
             "/statusz": status_page(build, clock, started_ns, listed).answer,
             "/flagz": flags_page(build, sources.flags).answer,
         }
@@ -330,15 +327,12 @@ class Pages:
             del self._handlers[path]
         self._handlers.update(more or {})
         for page in health:
-            self._add_health(page)
+            self._handlers[f"/{page.name}"] = page.answer
+            for check in page.checks:
+                self._handlers[f"/{page.name}/{check.name}"] = partial(page.answer_one, check)
         if sources.set_verbosity is not None:
             self._handlers["/debug/flags"] = index
             self._handlers["/debug/flags/v"] = verbosity_page(sources.set_verbosity)
-
-    def _add_health(self, page: HealthPage) -> None:
-        self._handlers[f"/{page.name}"] = page.answer
-        for check in page.checks:
-            self._handlers[f"/{page.name}/{check.name}"] = partial(page.answer_one, check)
 
     def answer(self, question: PageRequest) -> PageReply:
         return self._handler(question.path)(question)
@@ -360,9 +354,6 @@ class Pages:
             return plain("metrics reset\n")
         started = ("Process-Start-Time-Unix", str(self._started_ns // NS_PER_S))
         return _exposition(self._sources.metrics(), started)
-
-    def _configuration(self, question: PageRequest) -> PageReply:
-        return json_document({"componentconfig": self._sources.configuration()})
 
 
 def _exposition(metrics: bytes, *headers: tuple[str, str]) -> PageReply:

@@ -13,7 +13,8 @@ import msgspec
 from aiohttp import web
 
 from mooring.api.api_errors import ApiError, forbidden, request_entity_too_large, timeout
-from mooring.kit.http_shell import HttpShell, read_body
+from mooring.kit.bounded_reading import read_body
+from mooring.kit.http_shell import HttpShell
 from mooring.kit.json_text import whole_characters
 from mooring.kit.listener import ConnectionLimits
 from mooring.kit.logs import Log
