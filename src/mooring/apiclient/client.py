@@ -14,7 +14,15 @@ from mooring.api.api_errors import ApiError
 from mooring.api.json_objects import STRATEGIC_MERGE_PATCH, JsonObject
 from mooring.apiclient.connection_settings import ConnectionSettings, TlsContexts
 from mooring.apiclient.credentials import Grant
-from mooring.apiclient.request_errors import ConnectionLost, TooLarge, Unanswered, Unreadable, failed_status, refusal
+from mooring.apiclient.request_errors import (
+    ConnectionLost,
+    ListMeta,
+    TooLarge,
+    Unanswered,
+    Unreadable,
+    failed_status,
+    refusal,
+)
 from mooring.apiclient.throttle import RequestRetries, Throttle, Timing, retry_after_s
 from mooring.apiclient.transport import LineSplitter, OutgoingRequest, Params, Transport
 from mooring.kit.bounded_reading import read_body
@@ -85,12 +93,8 @@ class _Refused(Exception):
         """How long the server asks the client to wait (Retry-After); None if a retry is not allowed."""
 
 
-class _PageMetadata(msgspec.Struct):
-    continue_token: str | None = msgspec.field(default=None, name="continue")
-
-
 class _ListPage(msgspec.Struct):
-    metadata: _PageMetadata | None = None
+    metadata: ListMeta | None = None
 
 
 class ApiClient:
@@ -296,7 +300,7 @@ def _continue_token(page: bytes, path: str) -> str:
         metadata = msgspec.json.decode(page, type=_ListPage).metadata
     except (msgspec.DecodeError, UnicodeDecodeError):
         raise Unreadable(f"GET {path}: the answer is not a list of the API") from None
-    return (metadata.continue_token if metadata else None) or ""
+    return (metadata.token if metadata else None) or ""
 
 
 def _next_page(asked: Params, limit: int, token: str) -> Params:

@@ -113,8 +113,12 @@ class _Details(msgspec.Struct, rename="camel"):
     retry_after_seconds: int | None = None
 
 
-class _Metadata(msgspec.Struct):
-    continue_token: str | None = msgspec.field(default=None, name="continue")
+class ListMeta(msgspec.Struct, rename="camel"):
+    """The metadata of a list; a Status has the same."""
+
+    resource_version: str | None = None
+    token: str | None = msgspec.field(default=None, name="continue")
+    """For the next page; empty after the last."""
 
 
 class _RefusalStatus(msgspec.Struct):
@@ -124,7 +128,7 @@ class _RefusalStatus(msgspec.Struct):
     reason: str | None = None
     code: int | None = None
     details: _Details | None = None
-    metadata: _Metadata | None = None
+    metadata: ListMeta | None = None
 
 
 def refusal(code: int, body: bytes, request: str, retry_after_s: int = 0) -> ApiError:
@@ -169,7 +173,7 @@ def failed_status(value: Any) -> ApiError | None:
 
 def _rebuilt(status: _RefusalStatus, code: int, retry_after_s: int) -> ApiError:
     details = _details(status.details, retry_after_s)
-    token = (status.metadata.continue_token if status.metadata else None) or ""
+    token = (status.metadata.token if status.metadata else None) or ""
     reason = status.reason or ""
     message = status.message or reason or f"the server answered with code {code}"
     return ApiError(status.code or code, reason, message, details, token)

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from mooring.apiclient.connection_settings import ConnectionSettings
+from mooring.drivers.driver import pod_ref
 from mooring.drivers.live_service import USER_AGENT, ClientLimits, LiveOptions, LiveScheduler, SelfCheckPlan
 from mooring.drivers.self_checks import SelfCheckMetrics, SelfCheckSettings
 from mooring.framework.config.feature_gates import told_gates
@@ -26,7 +27,7 @@ from mooring.framework.kept.kept_answers import KeptAnswers
 from mooring.framework.profile.registry import Registry
 from mooring.kit.clock import Clock, SteadyClock, WallClock
 from mooring.kit.fence import NO_FENCE, Fence
-from mooring.kit.logs import Log, Logs, ObjectRef
+from mooring.kit.logs import Log, Logs
 from mooring.kit.process import expect_lists, on_stop_signals, raise_descriptor_limit, relax_collector
 from mooring.kit.tasks import settle, sooner
 from mooring.model.pod import Pod
@@ -182,7 +183,7 @@ class Running:
 
     def _tell(self, pod: Pod, text: str) -> None:
         """Log what happens to a pod."""
-        self._log.v(STORY_VERBOSITY, text, pod=ObjectRef(pod.name, pod.namespace))
+        self._log.v(STORY_VERBOSITY, text, pod=pod_ref(pod))
 
     def _report(self, text: str, fault: Exception | None) -> None:
         self._log.error(text, fault)

@@ -16,7 +16,7 @@ from mooring.apiclient.client import ApiClient
 from mooring.apiclient.credentials import CredentialsError
 from mooring.apiclient.reflectors.mirror import is_later
 from mooring.apiclient.reflectors.reflector import Reflector
-from mooring.apiclient.request_errors import Unanswered
+from mooring.apiclient.request_errors import ListMeta, Unanswered
 from mooring.model.meta import KubeObject, ObjectMeta
 from mooring.model.pod import Pod
 from mooring.model.pod_spec import FINISHED_PHASES
@@ -51,13 +51,8 @@ class _ReadObject(msgspec.Struct):
     status: _ReadStatus = msgspec.field(default_factory=_ReadStatus)
 
 
-class _PageMeta(msgspec.Struct, rename="camel"):
-    resource_version: str = ""
-    token: str = msgspec.field(default="", name="continue")
-
-
 class _MetadataPage(msgspec.Struct):
-    metadata: _PageMeta = msgspec.field(default_factory=_PageMeta)
+    metadata: ListMeta = msgspec.field(default_factory=ListMeta)
     items: list[_Listed] | None = None
 
 
@@ -171,11 +166,11 @@ class _ListComparison:
     def take(self, body: bytes) -> list[ObjectPlace]:
         """The objects that are behind a page; after the last page also those that the list does not have."""
         page, known = msgspec.json.decode(body, type=_MetadataPage), self._reflector.objects
-        self._version = self._version or page.metadata.resource_version
+        self._version = self._version or page.metadata.resource_version or ""
         objects = [KubeObject(metadata=item.metadata) for item in page.items or ()]
         self._listed.update(item.key for item in objects)
         found = [item.key for item in objects if _is_behind(known.get(item.key), item)]
-        self.params["continue"] = page.metadata.token
+        self.params["continue"] = page.metadata.token or ""
         if not page.metadata.token:
             self.is_over = True
             found += [key for key, item in known.items() if key not in self._listed and self._is_older(item)]

@@ -13,13 +13,13 @@ from mooring.api.api_errors import ApiError
 from mooring.apiclient.throttle import Timing
 from mooring.drivers.api_writer import ApiWriter
 from mooring.drivers.binder import Binder, BindOutcome
-from mooring.drivers.driver import IntentDriver, PeriodicTasks
+from mooring.drivers.driver import IntentDriver, PeriodicTasks, pod_ref
 from mooring.drivers.event_writer import EventWriter
 from mooring.drivers.status_writer import StatusWriter
 from mooring.framework.contract.intents import Bind, Evict, PatchStatus, Record, Write, WriteFault
 from mooring.kit.clock import NS_PER_S, Clock
 from mooring.kit.fence import NO_FENCE, Fence
-from mooring.kit.logs import Log, ObjectRef
+from mooring.kit.logs import Log
 from mooring.kit.tasks import TaskSet
 from mooring.model.pod import Pod
 from mooring.scheduler.inputs import BindAnswered, EvictionAnswered
@@ -185,7 +185,7 @@ class LiveDriver(IntentDriver):
         if outcome.fault is None:
             self.bound += 1
         else:
-            _lines.v(1, "Failed to bind pod", pod=_ref(intent.pod), err=outcome.fault)
+            _lines.v(1, "Failed to bind pod", pod=pod_ref(intent.pod), err=outcome.fault)
             self._news.set()
         self.scheduler.handle(BindAnswered(intent.pod, outcome.fault, outcome.elsewhere))
         self.carry_out()
@@ -248,10 +248,6 @@ class LiveDriver(IntentDriver):
         self.carry_out()
 
 
-def _ref(pod: Pod) -> ObjectRef:
-    return ObjectRef(pod.name, pod.namespace)
-
-
 _TOLD = {
     "Scheduled": "Successfully bound pod to node",
     "FailedScheduling": "Unable to schedule pod; no fit; waiting",
@@ -264,6 +260,6 @@ def _tell(record: Record) -> None:
     if not _lines.shows(2) or record.reason not in _TOLD:
         return
     if record.reason == "Scheduled":
-        _lines.v(2, _TOLD[record.reason], pod=_ref(record.pod), node=record.pod.spec.node_name)
+        _lines.v(2, _TOLD[record.reason], pod=pod_ref(record.pod), node=record.pod.spec.node_name)
     else:
-        _lines.v(2, _TOLD[record.reason], pod=_ref(record.pod), err=record.note)
+        _lines.v(2, _TOLD[record.reason], pod=pod_ref(record.pod), err=record.note)

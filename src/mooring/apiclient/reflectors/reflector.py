@@ -101,6 +101,9 @@ class Reflector:
         self._options = reflector_options or ReflectorOptions()
         self.record = WatchRecord(self._options.timing)
         self._mirror = Mirror(spec, listen, self._options.report)
+        self.objects: Mapping[str, KubeObject] = self._mirror.known.objects
+        """The known objects by key. Callers must not change it."""
+        self.statistics: Statistics = self._mirror.statistics
         self._pace = RetryBackoff(self._options.timing, self._options.draw)
         self._must_list = True
         self._not_older_than: str | None = None
@@ -125,20 +128,11 @@ class Reflector:
         """The latest version seen: a watch can continue from it."""
         return self._mirror.version
 
-    @property
-    def objects(self) -> Mapping[str, KubeObject]:
-        """The known objects by key. Callers must not change it."""
-        return self._mirror.known.objects
-
     def take_line(self, line: bytes) -> None:
         """Take a line that no watch has delivered: a self-check found that it was lost. Not while a list arrives, which
         shows the same."""
         if not self._mirror.is_listing:
             self._mirror.correct(line)
-
-    @property
-    def statistics(self) -> Statistics:
-        return self._mirror.statistics
 
     async def run(self) -> None:
         while True:
