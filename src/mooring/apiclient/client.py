@@ -68,7 +68,7 @@ class Limits(msgspec.Struct, frozen=True):
 
 
 class ClientOptions(msgspec.Struct, frozen=True):
-    """What the clients of one program share. Clients with the same settings of the connection may share `tls`."""
+    """Settings that the clients of one program share. Clients with the same settings of the connection may share `tls`."""
 
     timing: Timing = msgspec.field(default_factory=Timing)
     observe: Observe | None = None

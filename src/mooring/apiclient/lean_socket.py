@@ -17,7 +17,7 @@ _RECORD_BYTES = 16 << 10
 
 
 class Receiver(Protocol):
-    """What a LeanSocket calls, as asyncio calls a Protocol."""
+    """The receiver of a LeanSocket, which calls it as asyncio calls a Protocol."""
 
     def data_received(self, data: bytes) -> None: ...
 

@@ -59,7 +59,7 @@ STORY_VERBOSITY = 3
 cost time in every attempt."""
 
 SNAPSHOT_PATH = "/debug/mooring/snapshot"
-"""Where `mooring snapshot` gets the state."""
+"""The path at which `mooring snapshot` gets the state."""
 
 
 class ServingSettings(msgspec.Struct, frozen=True):
@@ -177,7 +177,7 @@ class Running:
         return SelfCheckPlan(settings, self._build, self._log, SelfCheckMetrics(self._metrics.registry))
 
     def _story_teller(self) -> Tell | None:
-        """What gets the stories of pods: the log, the dashboard, both or neither."""
+        """The receiver of the stories of pods: the log, the dashboard, both or neither."""
         logged = self._tell if self._logs.verbosity >= STORY_VERBOSITY else None
         return logged if self._shown is None else self._shown.telling(logged)
 
@@ -345,7 +345,7 @@ class Running:
             stack.push_async_callback(dashboard.close)  # before the server, which waits for open requests
 
     def _source(self) -> "SchedulerSource":
-        """What the dashboard shows."""
+        """The source of what the dashboard shows."""
         from mooring.dashboard.scheduler_source import SchedulerSource
 
         return SchedulerSource("run", self._clock, self._leads)

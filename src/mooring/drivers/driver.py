@@ -1,4 +1,4 @@
-"""What the live, the embedded and the simulated driver have in common: how intents find the method that carries them out,
+"""The base of the live, the embedded and the simulated driver: how intents find the method that carries them out,
 what a scheduler is told of changes and of writes, and its timers.
 
 The three differ in their hands: requests over HTTP as tasks, calls of an API server in this process, or a store of objects

@@ -29,7 +29,7 @@ _lines = Log(logging.getLogger(__name__))
 
 
 class _Opinion(msgspec.Struct, frozen=True):
-    """What this scheduler would do with a pod: bind it to a node, or leave it pending for a reason."""
+    """The decision of this scheduler about a pod: bind it to a node, or leave it pending for a reason."""
 
     node_name: str = ""
     reason: str = ""

@@ -53,7 +53,7 @@ class Repetition(msgspec.Struct, frozen=True, gc=False):
     name: str
     series: JsonObject
     event: JsonObject
-    """What to create instead if the API server has deleted the event."""
+    """The event to create instead if the API server has deleted the event."""
 
 
 class _ToldEvent(msgspec.Struct, gc=False):
@@ -77,7 +77,8 @@ class EventSeries(msgspec.Struct):
     _last_ns: int = 0
 
     def tell(self, record: Record, now_ns: int, wall_ns: int) -> NewEvent | Repetition | None:
-        """What to write for a record; None if it is only counted. The second of its kind starts a series."""
+        """The event or the repetition to write for a record; None if the record is only counted. The second of its kind
+        starts a series."""
         identity = _identity(record)
         told = self._told.get(identity)
         if told is None:
@@ -104,7 +105,7 @@ class EventSeries(msgspec.Struct):
 
 
 def _identity(record: Record) -> Identity:
-    """What makes two records the same event. Parity: the note does not count, the version of the pod does."""
+    """The fields by which two records are the same event. Parity: the note does not count, the version of the pod does."""
     meta = record.pod.metadata
     return (
         record.type,

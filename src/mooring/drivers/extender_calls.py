@@ -152,7 +152,7 @@ class Originals:
         self._now(path)[_key(_metadata(item))] = msgspec.Raw(written)
 
     def _now(self, path: str) -> dict[str, msgspec.Raw]:
-        """Where events go: into the list that is being streamed, or into what is kept."""
+        """The place of events: the list that is being streamed, or what is kept."""
         return self._arriving.get(path, self._kept[path])
 
 

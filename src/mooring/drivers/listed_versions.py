@@ -29,7 +29,8 @@ MAX_READ = 200
 """Objects that are read one by one in a check. Where more seem to be behind, the rest waits for the next check."""
 
 METADATA_ONLY = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
-"""What a client accepts that needs no more of a list than metadata. A server that cannot do that sends whole objects."""
+"""The Accept header of a client that needs no more of a list than metadata. A server that cannot do that sends whole
+objects."""
 
 _FAULTS = (ApiError, Unanswered, CredentialsError, msgspec.DecodeError)
 
@@ -125,7 +126,7 @@ class ListedVersions:
         return self._reflectors[kind].objects.get(key)
 
     def missed(self, places: Iterable[ObjectPlace]) -> list[StateDifference]:
-        """Of objects that were read, those that the watch has not shown as they are."""
+        """The objects among those that were read that the watch has not shown as they are."""
         found = []
         for kind, key in places:
             version = self._read.get((kind, key), "")
@@ -156,7 +157,7 @@ class _ListComparison:
     def __init__(self, kind: type[KubeObject], reflector: Reflector) -> None:
         self._kind, self._reflector = kind, reflector
         self.params: dict[str, str] = {"limit": str(PAGE)}
-        """Of the request for the next page."""
+        """Parameters of the request for the next page."""
         if reflector.spec.watch is not None and reflector.spec.watch.field_selector:
             self.params["fieldSelector"] = reflector.spec.watch.field_selector
         self.is_over = False

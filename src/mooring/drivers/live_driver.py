@@ -71,7 +71,7 @@ class LiveDriver(IntentDriver):
         self._room = MAX_BINDS
         """Attempts are made while there are fewer binds than this."""
         self._victims: dict[str, list[Evict]] = {}
-        """Of each preemptor, by its id: those that the present intents want evicted."""
+        """The victims that the present intents want evicted, by the id of the preemptor."""
         self._timers = PeriodicTasks(scheduler, clock, events.sweep)
         self.report: Callable[[Record], None] = _tell
         """Logs what the scheduler recorded; a dry run puts its own report here."""

@@ -99,14 +99,14 @@ MAX_LOGGED = 20
 
 
 class SelfCheckSettings(msgspec.Struct, frozen=True):
-    """What the flags say."""
+    """The settings of self-checks, as flags give them."""
 
     interval_s: float
     repairs: bool = False
 
 
 class CheckedScheduler(msgspec.Struct, frozen=True):
-    """What is checked: a scheduler, how another one like it is built, and the objects that its watches show."""
+    """The subject of a check: a scheduler, how another one like it is built, and the objects that its watches show."""
 
     scheduler: Scheduler
     make: Callable[[], Scheduler]
@@ -138,7 +138,7 @@ class SelfChecks:
         self.on_checked: Callable[[int], None] | None = None
         """Called after each check with the number of differences that it found."""
         self.longest_slice_s = 0.0
-        """Of all slices so far, in processor time."""
+        """The longest of all slices so far, in processor time."""
 
     def follow(self, change: Input) -> None:
         """The scheduler got an input; the check under way follows it, whatever the scheduler made of it."""
@@ -213,7 +213,8 @@ class SelfChecks:
                 began_s = thread_time()
 
     async def _compare_lists(self) -> list[StateDifference]:
-        """What watches have lost: behind a list, still so after a while, and behind what the API server then says."""
+        """The objects that watches have lost: behind a list, still so after a while, and behind what the API server then
+        says."""
         if self._lists is None:
             return []
         behind: list[ObjectPlace] = []

@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 
 
 class _PendingPatch(msgspec.Struct):
-    """What a pod's status should say next: a later request adds to an earlier one or replaces it."""
+    """The next changes of a pod's status: a later request adds to an earlier one or replaces it."""
 
     pod: Pod
     conditions: dict[str, Condition]

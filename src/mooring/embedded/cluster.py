@@ -48,7 +48,7 @@ from mooring.state.recording.recorder import RecordingSettings, record_live
 log = logging.getLogger(__name__)
 
 Report = Callable[[str, Exception | None], None]
-"""What to do with a message, and with the fault behind it if there is one."""
+"""Called with a message, and with the fault behind it if there is one."""
 
 SLICE = 50
 """How many pods a step tries, and how many objects it looks at, before others get their turn on the event loop: some
@@ -67,7 +67,7 @@ def cluster_clock() -> Clock:
 
 @dataclass(slots=True)
 class EmbeddedSettings:
-    """What a cluster is made with."""
+    """The settings of an embedded cluster."""
 
     config: KubeSchedulerConfiguration = field(default_factory=default_configuration)
     registry: Registry | None = None
@@ -88,7 +88,7 @@ class EmbeddedSettings:
     self_check: SelfCheckSettings | None = None
     """None: the scheduler does not check itself."""
     observer: Observer = field(default_factory=Observer)
-    """What observes the scheduler besides tracing."""
+    """The observer of the scheduler besides tracing."""
     tell: Tell | None = None
     """Gets the stories of pods; None: nobody reads them."""
 

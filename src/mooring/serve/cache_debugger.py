@@ -107,7 +107,7 @@ def snapshot(
 
 
 def waiting_record(scheduler: Scheduler, pod: Pod) -> WaitingPodRecord | None:
-    """What is known of one pod that waits; None if it waits neither in the queue nor on Permit."""
+    """The record of one pod that waits; None if it waits neither in the queue nor on Permit."""
     waiting = scheduler.waiting.get(pod.id)
     if waiting is not None:
         return _permitted(waiting)

@@ -51,7 +51,7 @@ _EXEC_EXTENSION = "client.authentication.k8s.io/exec"
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What the settings depend on beside the files; tests pass their own."""
+    """Environment and clocks, on which the settings depend beside the files; tests pass their own."""
 
     environment: Mapping[str, str] = field(default_factory=lambda: os.environ, repr=False)
     clock: Clock = field(default_factory=SteadyClock)

@@ -322,13 +322,14 @@ def _present(**params: str | None) -> dict[str, str]:
 
 
 def watched_with(gates: Mapping[str, bool]) -> tuple[KindSpec, ...]:
-    """What a scheduler with these feature gates watches, the required resources first. A gate that is not named is off."""
+    """The kinds that a scheduler with these feature gates watches, the required ones first. A gate that is not named is
+    off."""
     required_first = sorted(kinds.WATCHED.items(), key=lambda entry: not entry[1].is_required)
     return tuple(spec for spec, watch in required_first if watch.is_on(gates))
 
 
 WATCHED: tuple[KindSpec, ...] = watched_with({})
-"""What every scheduler watches."""
+"""The kinds that every scheduler watches."""
 
 
 class Reflectors:

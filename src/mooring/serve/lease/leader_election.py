@@ -57,7 +57,7 @@ class ElectionTimes:
 
     @property
     def written_s(self) -> int:
-        """What the Lease says, and so how long candidates wait: the API has whole seconds."""
+        """The duration in the Lease, for which candidates wait: the API has whole seconds."""
         return int(self.lease_duration_s)
 
     @property
@@ -124,7 +124,7 @@ Heard = Found | NoLease | Unfulfilled
 
 
 class Candidate(msgspec.Struct, frozen=True):
-    """Who stands for election, for what, and what it needs from outside."""
+    """An instance that stands for election, its lease, and what it needs from outside."""
 
     identity: str
     lease: LeaseName
@@ -188,7 +188,7 @@ class Election:
     # ---- what to do
 
     def step(self, now_s: float) -> Step:
-        """What to do now: a request, a pause, or Over. Raises RuntimeError while a request is open."""
+        """The next thing to do: a request, a pause, or Over. Raises RuntimeError while a request is open."""
         self._check_deadline(now_s)
         if self._over is not None:
             return self._over

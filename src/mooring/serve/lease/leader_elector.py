@@ -67,7 +67,7 @@ _LEASE_BYTES = 1 << 20
 
 
 class ElectorSettings(msgspec.Struct, frozen=True):
-    """Who stands for which lease, and how long everything takes."""
+    """The instance, the lease that it stands for, and how long everything takes."""
 
     identity: str
     lease: LeaseName = msgspec.field(default_factory=lambda: LeaseName("kube-system", "kube-scheduler"))

@@ -1,4 +1,4 @@
-"""What a Lease says about who leads, and the Lease to write next.
+"""Leases and LeaseCandidates as objects: who leads, and what an instance writes next.
 
 No time of a Lease is ever compared with a clock: clocks of two machines differ. `leader_election.py` only asks whether a
 record has changed.
@@ -20,7 +20,7 @@ API_VERSION = "coordination.k8s.io/v1"
 
 
 class LeaseName(msgspec.Struct, frozen=True):
-    """Which Lease the instances compete for, and its paths at the API server."""
+    """The Lease that the instances compete for, with its paths at the API server."""
 
     namespace: str
     name: str
@@ -138,7 +138,7 @@ _MAJOR_MINOR = KUBERNETES_VERSION.rpartition(".")[0]
 
 
 class CandidateName(msgspec.Struct, frozen=True):
-    """Where the LeaseCandidate of an instance is: it is named after the identity that the lease has of its holder."""
+    """The place of the LeaseCandidate of an instance: it is named after the identity that the lease has of its holder."""
 
     lease: LeaseName
     identity: str

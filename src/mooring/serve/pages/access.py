@@ -51,7 +51,7 @@ ANONYMOUS = CallingUser("system:anonymous", (UNAUTHENTICATED,))
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """What is known of the sender of a request before any review."""
+    """The sender of a request, as known before any review."""
 
     authorization: str = field(default="", repr=False)
     certified: CallingUser | None = None
@@ -95,7 +95,7 @@ ALWAYS_ALLOWED = ("/healthz", "/readyz", "/livez")
 
 
 class AccessSettings(msgspec.Struct, frozen=True):
-    """What the flags say; the times are how long an answer is kept, in seconds."""
+    """The settings of access, as flags give them; the times are how long an answer is kept, in seconds."""
 
     always_allowed: Sequence[str] = ALWAYS_ALLOWED
     """Exact paths; one that ends in `*` stands for all paths with that prefix."""
@@ -190,7 +190,7 @@ class Permission(msgspec.Struct, frozen=True):
 
 
 class TokenReviews:
-    """Who a token belongs to. Keeps keyed digests of tokens, not tokens: a memory dump shows no credentials."""
+    """Finds the users of tokens. Keeps keyed digests of tokens, not tokens: a memory dump shows no credentials."""
 
     def __init__(self, client: ApiClient, settings: AccessSettings, monotonic_s: Callable[[], float]) -> None:
         self._client = client

@@ -1,4 +1,4 @@
-"""Which page answers at which path, the health pages, and the page that changes the verbosity of logs.
+"""The pages by their paths, the health pages, and the page that changes the verbosity of logs.
 
 Paths, texts and status codes are kube-scheduler's: probes, scrapers and scripts depend on them. What the pages show comes
 from callables, so that this package knows no scheduler.
@@ -105,7 +105,7 @@ def _weight(written: str) -> float:
 
 
 class Build(msgspec.Struct, frozen=True):
-    """What this program is. `language_version` is shown where upstream shows Go's version."""
+    """Name and versions of this program. `language_version` is shown where upstream shows Go's version."""
 
     component: str = "kube-scheduler"
     binary_version: str = KUBERNETES_VERSION
@@ -282,7 +282,7 @@ Handler = Callable[[PageRequest], PageReply]
 
 
 class Sources(msgspec.Struct, frozen=True):
-    """Where the pages get what they show. All must return at once: they run on the event loop of the scheduler."""
+    """The callables that return what pages show. All must return at once: they run on the event loop of the scheduler."""
 
     metrics: Callable[[], bytes]
     resource_metrics: Callable[[], bytes]

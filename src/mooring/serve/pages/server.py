@@ -146,7 +146,7 @@ class WebServer:
     async def _within_limits(
         self, incoming: web.BaseRequest, work: Callable[[web.BaseRequest], Awaitable[PageReply | None]]
     ) -> PageReply | None:
-        """What the work returns, or the refusal for whatever goes wrong."""
+        """The result of the work, or the refusal for whatever goes wrong."""
         try:
             async with asyncio.timeout(self._limits.request_s):
                 return await work(incoming)
@@ -185,7 +185,7 @@ class WebServer:
 
 
 def _caller(incoming: web.BaseRequest) -> Caller:
-    """What TLS and the headers say about the sender."""
+    """The sender of a request, by TLS and the headers."""
     transport = incoming.transport
     peer = transport.get_extra_info("peername") if transport is not None else None
     tls = transport.get_extra_info("ssl_object") if transport is not None else None
