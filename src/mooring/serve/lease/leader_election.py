@@ -150,6 +150,8 @@ class Election:
         self._candidate = candidate
         self._times = candidate.times
         self._notes = notes
+        self._lock = {"lock": str(candidate.lease)}
+        """A part of every log line."""
         self._lease: JsonObject | None = None
         self._record = LeaseRecord()
         self._observed_s = 0.0
@@ -218,7 +220,7 @@ class Election:
         self._is_leader = False
         self._ask, self._is_asked = None, False
         self._over = Over(why)
-        self._notes.info("Failed to renew lease", lock=str(self._candidate.lease), err=why)
+        self._notes.info("Failed to renew lease", **self._lock, err=why)
 
     def _update(self, acquire_time: str, transitions: int) -> Update:
         assert self._lease is not None
@@ -258,13 +260,13 @@ class Election:
                 else:
                     self._take_or_wait(now_s)
             case NoLease() if self._candidate.is_coordinated:
-                self._notes.info("Lease lock not found", lock=str(self._candidate.lease))
+                self._notes.info("Lease lock not found", **self._lock)
                 self._try_later(now_s)
             case NoLease():
                 self._written = self._ours("", 0)
                 self._ask = Create(new_lease(self._candidate.lease, self._written))
             case Unfulfilled(error):
-                self._notes.error("Error retrieving lease lock", None, lock=str(self._candidate.lease), err=error)
+                self._notes.error("Error retrieving lease lock", None, **self._lock, err=error)
                 self._try_later(now_s)
 
     def _observe(self, now_s: float, lease: JsonObject) -> None:
@@ -281,15 +283,14 @@ class Election:
         elif self._is_leader and record.holder:
             self._stop("another instance leads")
         elif record.holder and now_s < self._observed_s + record.duration_s:
-            keys = {"lock": str(self._candidate.lease), "holder": record.holder}
-            self._notes.v(4, "Lease is held by and has not yet expired", **keys)
+            self._notes.v(4, "Lease is held by and has not yet expired", **self._lock, holder=record.holder)
             self._try_later(now_s)
         else:
             self._ask = self._update("", record.transitions + 1)
 
     def _renew_if_assigned(self, now_s: float) -> None:
         """Renew a lease that names us and is not over. Everything else is the API server's business."""
-        record, keys = self._record, {"lock": str(self._candidate.lease)}
+        record, keys = self._record, self._lock
         if self._is_leader and record.holder and record.holder != self._candidate.identity:
             self._stop("another instance leads")
         elif now_s >= self._observed_s + record.duration_s:
@@ -317,16 +318,16 @@ class Election:
             self._try_later(now_s)
             return
         if not self._is_leader:
-            self._notes.info("Successfully acquired lease", lock=str(self._candidate.lease))
+            self._notes.info("Successfully acquired lease", **self._lock)
         else:
-            self._notes.v(5, "Successfully renewed lease", lock=str(self._candidate.lease))
+            self._notes.v(5, "Successfully renewed lease", **self._lock)
         self._is_leader, self._ends_s = True, ends_s
         self._due_s = now_s + self._times.retry_period_s
 
     def _hear_refused(self, now_s: float, asked: Create | Update, answer: NoLease | Unfulfilled) -> None:
         """The write failed. After an optimistic renewal, read the lease at once; otherwise try again later."""
         error = answer.error if isinstance(answer, Unfulfilled) else "the lease is gone"
-        keys = {"lock": str(self._candidate.lease), "err": error}
+        keys = {**self._lock, "err": error}
         if self._is_optimistic:
             self._notes.v(2, "Failed to update lease optimistically, falling back to slow path", **keys)
             self._is_optimistic, self._ask = False, Read()
