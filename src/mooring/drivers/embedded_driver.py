@@ -171,8 +171,8 @@ class EmbeddedDriver(IntentDriver):
             self.carry_out()
         return limit
 
-    def next_ns(self) -> int | None:
-        """When to step again: 0 for now; None: not before something changes."""
+    def next_ns(self) -> int:
+        """When to step again: 0 for now."""
         if self.scheduler.has_work() or self.scheduler.has_intents():
             return 0
         return self._timers.next_ns()
