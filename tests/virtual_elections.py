@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from electing import LEASE, SILENT, TIMES, version_of, with_version
+from fake_client import FakeClient
 from mooring.api.api_errors import already_exists, conflict, not_found
 from mooring.api.json_objects import JsonObject
 from mooring.apiclient.throttle import Timing
@@ -60,7 +61,7 @@ class Skewed:
 
 
 @dataclass
-class FakeApi:
+class FakeApi(FakeClient):
     """A lease and events. `faults` are met by requests in turn: a delay, an error, or None for an answer at once."""
 
     objects: dict[str, JsonObject] = field(default_factory=dict)

@@ -17,6 +17,7 @@ from mooring.apiclient.lean_connection import (
     LeanConnection,
     Reply,
 )
+from mooring.apiclient.lean_socket import LeanSocket
 from mooring.apiclient.request_errors import ConnectionLost, TooLarge, Unreadable
 from mooring.kit.tasks import Fence, FencedOff
 
@@ -148,11 +149,10 @@ def test_the_largest_answer_is_read() -> None:
 # ---- the connection
 
 
-class Wire(asyncio.Transport):
+class Wire(LeanSocket):
     """Keeps what is written; closes when it is told to. A full one keeps so many bytes back."""
 
     def __init__(self) -> None:
-        super().__init__()
         self.written: list[bytes] = []
         self.kept_back = 0
         self._is_closing = False

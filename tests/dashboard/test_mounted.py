@@ -12,6 +12,7 @@ import pytest
 
 from build import a_node, a_pod
 from dashboard_stage import FILES, StagedSource
+from fake_client import FakeClient
 from mooring.dashboard.serving.api_paths import DashboardParts
 from mooring.dashboard.serving.dashboard_handler import DashboardHandler
 from mooring.kit.clock import WallClock
@@ -24,7 +25,7 @@ SILENT = Log(logging.Logger("silent", logging.CRITICAL + 1))
 API = "/dashboard/api/"
 
 
-class StagedReviews:
+class StagedReviews(FakeClient):
     """Knows alice, who may get all data; bob, who may get the session; and mallory, who may get nothing."""
 
     def __init__(self) -> None:

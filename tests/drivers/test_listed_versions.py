@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from fake_client import FakeClient
 from mooring.api.api_errors import ApiError, internal_error, not_found
 from mooring.apiclient.reflectors.reflector import WATCHED, Reflector, ReflectorOptions
 from mooring.apiclient.request_errors import ConnectionLost
@@ -28,7 +29,7 @@ def a_pod(name: str, version: int, phase: str = "Running") -> JsonObject:
     return {"metadata": metadata, "status": {"phase": phase}}
 
 
-class Server:
+class Server(FakeClient):
     """An API server with nodes and pods. It can be out of order."""
 
     def __init__(self, version: int = 10) -> None:
@@ -57,7 +58,7 @@ class Server:
             raise not_found(path, name)
         return found[0]
 
-    async def list_pages(self, path: str, params: Mapping[str, str] | None = None) -> list[bytes]:
+    async def list_pages(self, path: str, params: Mapping[str, str] | None = None, limit: int = 0) -> list[bytes]:
         raise AssertionError("nobody lists for a watch")
 
     def watch(self, path: str, params: Mapping[str, str] | None = None) -> Any:

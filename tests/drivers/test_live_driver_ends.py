@@ -177,7 +177,7 @@ def test_a_driver_that_closes_sends_the_last_events_and_statuses() -> None:
             await stage.driver.close()
             assert "patch large" in stage.server.calls
             assert sorted(stage.server.events) == ["FailedScheduling large", "Scheduled p"]
-            assert stage.driver._tasks == set()
+            assert not stage.driver._tasks
 
     run(main())
 
@@ -231,10 +231,10 @@ def test_a_task_that_fails_in_an_unforeseen_way_is_told_and_forgotten(caplog: py
             async def cancelled() -> None:
                 raise asyncio.CancelledError
 
-            stage.driver._start(fail())
-            stage.driver._start(cancelled())
+            stage.driver._tasks.start(fail())
+            stage.driver._tasks.start(cancelled())
             await stage.rest()
-            assert stage.driver._tasks == set()
+            assert not stage.driver._tasks
 
     run(main())
     (record,) = caplog.records

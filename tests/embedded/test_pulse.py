@@ -1,8 +1,7 @@
 """A glance at a running cluster: what it counts is what there is."""
 
 from asking import NODES, PODS
-from mooring.embedded.cluster import EmbeddedSettings
-from mooring.embedded.cluster_statistics import ClusterStatistics
+from mooring.embedded.cluster import ClusterStatistics, EmbeddedSettings
 from virtual_cluster import VirtualCluster
 
 

@@ -10,8 +10,7 @@ from rich.console import Console
 from asking import ask
 from hostile_text import FORGED, HOSTILE, MARK, hostile_objects
 from mooring.cli.up_session import UpView
-from mooring.embedded.cluster import EmbeddedCluster, EmbeddedSettings
-from mooring.embedded.cluster_statistics import ClusterStatistics, ClusterSummary, NodeUsage
+from mooring.embedded.cluster import ClusterStatistics, ClusterSummary, EmbeddedCluster, EmbeddedSettings, NodeUsage
 from mooring.embedded.seeding import seed
 
 STYLES = re.compile(r"\x1b\[[\d;]*m")

@@ -13,6 +13,7 @@ from typing import Any
 import yaml
 
 from build import a_node, a_pod
+from fake_client import FakeClient
 from hostile_text import HOSTILE, MARK
 from mooring.framework.config import default
 from mooring.kit.clock import WallClock
@@ -34,7 +35,7 @@ FIXED = ("/debug/flags",)
 """Pages in HTML, as upstream has them. They show nothing of anyone."""
 
 
-class Reviewer:
+class Reviewer(FakeClient):
     """An API server that refuses everyone, in hostile words."""
 
     def __init__(self) -> None:

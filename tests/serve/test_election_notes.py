@@ -1,10 +1,11 @@
 """What a candidate writes into the log, word for word in upstream's words, and the limits at which it changes its mind."""
 
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from electing import LEASE, a_candidate, a_lease, with_version
+from mooring.kit.logs import Log
 from mooring.serve.lease.leader_election import (
     Candidate,
     Create,
@@ -42,7 +43,7 @@ class Notes:
 
 def an_election() -> tuple[Election, Notes]:
     notes = Notes()
-    return Election(a_candidate(), notes), notes
+    return Election(a_candidate(), cast(Log, notes)), notes
 
 
 def a_leader() -> tuple[Election, Notes]:
@@ -129,7 +130,7 @@ def test_the_shortest_lease_is_one_second_and_a_request_may_always_take_one() ->
 
 def test_nobody_can_stand_without_an_identity() -> None:
     with pytest.raises(ElectionError) as caught:
-        Election(Candidate("", LEASE, ElectionTimes(), lambda: "", lambda: 0.0), Notes())
+        Election(Candidate("", LEASE, ElectionTimes(), lambda: "", lambda: 0.0), cast(Log, Notes()))
     assert str(caught.value) == "Lock identity is empty"
 
 
@@ -193,7 +194,7 @@ def test_a_leader_rests_no_longer_than_its_lease_lasts() -> None:
     """Answers that take as long as requests may: the next renewal would be due after the end."""
     times = ElectionTimes(3, 2.9, 2.4)
     notes = Notes()
-    election = Election(Candidate("a", LEASE, times, lambda: "now", lambda: 0.0), notes)
+    election = Election(Candidate("a", LEASE, times, lambda: "now", lambda: 0.0), cast(Log, notes))
     election.step(0)
     election.hear(0, NoLease())
     step = election.step(0)

@@ -26,11 +26,10 @@ from mooring.serve.lease.leader_elector import (
     LeaderElector,
     TimeAndChance,
     elector_settings,
-    leader_event,
     lease_client,
     new_identity,
 )
-from mooring.serve.lease.lease_record import LeaseName
+from mooring.serve.lease.lease_record import LeaseName, leader_event
 from recording_server import a_recorder, always, said
 from virtual_elections import Contender, FakeApi, now_s, on_virtual_time
 
@@ -89,9 +88,8 @@ def test_the_client_of_the_lease_says_so_and_gives_up_in_time() -> None:
 
 
 def test_an_event_names_the_lease_and_who_leads() -> None:
-    settings = ElectorSettings("me", LEASE, TIMES, "mine")
     lease = a_lease("me") | {"metadata": {"uid": "u", "resourceVersion": "7", "name": "x"}}
-    assert leader_event(lease, settings, "became leader", 1_800_000_000_000_000_000) == {
+    assert leader_event(lease, LEASE, "mine", "me became leader", 1_800_000_000_000_000_000) == {
         "apiVersion": "v1",
         "kind": "Event",
         "metadata": {"name": "kube-scheduler.18fae27693b40000", "namespace": "kube-system"},
@@ -114,7 +112,7 @@ def test_an_event_names_the_lease_and_who_leads() -> None:
         "reportingComponent": "mine",
         "reportingInstance": "",
     }
-    bare = leader_event({"spec": {}}, settings, "stopped leading", 0)
+    bare = leader_event({"spec": {}}, LEASE, "mine", "me stopped leading", 0)
     assert "uid" not in bare["involvedObject"] and bare["message"] == "me stopped leading"
 
 
@@ -309,7 +307,7 @@ def test_events_that_do_not_end_are_given_up_after_a_second() -> None:
         await task
         assert now_s() - began_s == pytest.approx(1)
         await asyncio.sleep(0)
-        assert elector._posting == set()
+        assert not elector._posting
 
     on_virtual_time(main)
 

@@ -13,6 +13,7 @@ import pytest
 from aiohttp import ClientSession, web
 from cryptography.hazmat.primitives import serialization
 
+from fake_client import FakeClient
 from mooring.api.api_errors import ApiError, not_found
 from mooring.apiclient.certificates import CertificateFiles, KeyPair
 from mooring.apiclient.request_errors import TimedOut
@@ -37,7 +38,7 @@ class Lines:
         return [{key: line[key] for key in line if key not in ("ts", "caller", "v", "stacktrace")} for line in lines]
 
 
-class Reviews:
+class Reviews(FakeClient):
     """Answers each review with the same, or does not answer."""
 
     def __init__(self, answer: Any) -> None:
@@ -155,7 +156,7 @@ def test_the_life_of_a_server_is_logged() -> None:
 def test_requests_that_do_not_finish_are_counted_in_the_log() -> None:
     lines, asked = Lines(), asyncio.Event()
 
-    class Silent:
+    class Silent(FakeClient):
         async def post(self, path: str, body: Any, params: Any = None) -> Any:
             asked.set()
             await asyncio.Event().wait()
@@ -364,7 +365,7 @@ def test_a_change_of_the_certificate_is_logged_once() -> None:
 # ---- client authorities
 
 
-class ConfigMap:
+class ConfigMap(FakeClient):
     def __init__(self, found: Any) -> None:
         self.found = found
 

@@ -8,6 +8,7 @@ import pytest
 
 from cluster_api import an_api
 from electing import LEASE, SILENT, TIMES
+from fake_client import FakeClient
 from jumping_clock import JUMPS_S, JumpingClock
 from mooring.api.api_errors import not_found
 from mooring.api.json_objects import JsonObject
@@ -36,7 +37,7 @@ NAME = CandidateName(LEASE, IDENTITY)
 
 
 @dataclass
-class StoreClient:
+class StoreClient(FakeClient):
     """Requests to an API in process, whose clock follows the virtual loop."""
 
     api: ResourceApi = field(default_factory=lambda: an_api(gates={"CoordinatedLeaderElection": True}))

@@ -14,8 +14,7 @@ from mooring.framework.config import default as default_configuration
 from mooring.kit.clock import elapsed_s
 from mooring.kit.tasks import Fence
 from mooring.serve.lease.leader_election import ElectionTimes
-from mooring.serve.lease.leader_elector import Callbacks, ElectorSettings
-from mooring.serve.lease.lease_thread import LeaseThread
+from mooring.serve.lease.leader_elector import Callbacks, ElectorSettings, LeaseThread
 from recording_server import nowhere
 from running_cluster import Neighbour, a_neighbour
 

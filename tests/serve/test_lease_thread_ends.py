@@ -11,8 +11,7 @@ from mooring.apiclient.connection_settings import ConnectionSettings
 from mooring.framework.config.types import ClientConnectionConfiguration
 from mooring.kit.logs import Log
 from mooring.kit.tasks import Fence
-from mooring.serve.lease.leader_elector import Callbacks, ElectorSettings
-from mooring.serve.lease.lease_thread import LeaseThread
+from mooring.serve.lease.leader_elector import Callbacks, ElectorSettings, LeaseThread
 
 SILENT = Log(logging.Logger("silent", logging.CRITICAL + 1))
 

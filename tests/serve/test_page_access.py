@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 import pytest
 
+from fake_client import FakeClient
 from mooring.api.api_errors import ApiError, internal_error
 from mooring.apiclient.request_errors import TimedOut
 from mooring.kit.logs import Log
@@ -32,7 +33,7 @@ LOCAL, REMOTE = Caller(is_local=True), Caller()
 
 
 @dataclass
-class FakeReviews:
+class FakeReviews(FakeClient):
     """Knows the tokens `t-<name>`, and lets `alice` see /metrics."""
 
     asked: list[tuple[str, Any]] = field(default_factory=list)

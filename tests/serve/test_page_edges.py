@@ -7,11 +7,11 @@ from mooring.serve.pages.answers import PageReply, PageRequest, failure, json_do
 from mooring.serve.pages.pages import (
     Build,
     DocumentForm,
-    FlagsPage,
     Pages,
     Sources,
-    StatusPage,
-    VerbosityPage,
+    flags_page,
+    status_page,
+    verbosity_page,
     wanted_form,
 )
 
@@ -53,7 +53,7 @@ def test_only_the_page_of_the_verbosity_reads_a_body() -> None:
 @pytest.mark.parametrize(("written", "status"), [(b"2147483647", 200), (b"2147483648", 400), (b"00000000001", 400)])
 def test_the_largest_verbosity_is_that_of_an_int32(written: bytes, status: int) -> None:
     levels: list[int] = []
-    assert VerbosityPage(levels.append).answer(PageRequest("PUT", body=written)).status == status
+    assert verbosity_page(levels.append)(PageRequest("PUT", body=written)).status == status
     assert levels == ([2147483647] if status == 200 else [])
 
 
@@ -79,19 +79,19 @@ def test_more_forms(accept: str, form: DocumentForm | None) -> None:
 
 
 def test_a_clock_that_went_back_is_an_uptime_of_zero() -> None:
-    page = StatusPage(Build(), VirtualClock(5 * NS_PER_S), 9 * NS_PER_S, ())
+    page = status_page(Build(), VirtualClock(5 * NS_PER_S), 9 * NS_PER_S, ())
     assert "Up: 0 hr 00 min 00 sec\n" in page.answer(PageRequest()).body.decode()
 
 
 def test_a_start_on_the_first_days_of_a_month_has_a_space() -> None:
-    page = StatusPage(Build(), VirtualClock(90_061 * NS_PER_S), 0, ())
+    page = status_page(Build(), VirtualClock(90_061 * NS_PER_S), 0, ())
     text = page.answer(PageRequest()).body.decode()
     assert "Started: Thu Jan  1 00:00:00 UTC 1970\nUp: 25 hr 01 min 01 sec\nGo version: \n" in text
 
 
 def test_the_old_version_of_the_flags_warns_in_yaml_too() -> None:
     accept = "application/yaml;v=v1alpha1;g=config.k8s.io;as=Flagz"
-    answer = FlagsPage(Build(), lambda: {"v": "2"}).answer(PageRequest(accept=accept))
+    answer = flags_page(Build(), lambda: {"v": "2"}).answer(PageRequest(accept=accept))
     assert answer.content_type == "application/yaml"
     assert [*answer.headers] == [
         ("Warning", '299 - "This version of the flagz endpoint is deprecated. Please use a newer version."')

@@ -15,6 +15,7 @@ import aiohttp
 import pytest
 
 from cluster_api import an_api
+from fake_client import FakeClient
 from mooring.api.api_errors import not_found
 from mooring.api.kinds import RESOURCES
 from mooring.apiclient.certificates import CertificateFiles, KeyPair
@@ -147,7 +148,7 @@ def test_a_page_that_fails_does_not_end_the_server() -> None:
     run(main())
 
 
-class SlowReviews:
+class SlowReviews(FakeClient):
     """Answers only when told to."""
 
     def __init__(self) -> None:
@@ -349,7 +350,7 @@ def test_files_that_cannot_be_used_are_told_at_the_start(tmp_path: Path) -> None
 # ---- client certificates
 
 
-class ConfigMap:
+class ConfigMap(FakeClient):
     """The cluster's ConfigMap, or why it cannot be read."""
 
     def __init__(self, found: Any) -> None:
@@ -393,7 +394,7 @@ def test_a_client_certificate_says_who_calls_and_authorities_are_followed(tmp_pa
     run(main())
 
 
-class NobodyMay:
+class NobodyMay(FakeClient):
     async def post(self, path: str, body: Any, params: Any = None) -> Any:
         return {"status": {"allowed": False}}
 

@@ -192,7 +192,9 @@ class CertificateFiles:
     def __init__(self, directory: Path | None = None, clock: Clock | None = None) -> None:
         self._directory = directory
         self._clock = clock or WallClock()
-        self._authority = self._kept("ca", lambda pair: is_sound(pair, pair, self._clock), self._new_authority)
+        self._authority = self._kept(
+            "ca", lambda pair: is_sound(pair, pair, self._clock), lambda: new_authority(self._clock)
+        )
 
     @property
     def authority_pem(self) -> bytes:
@@ -213,9 +215,6 @@ class CertificateFiles:
             lambda pair: self._is_sound(pair) and names_client(pair, user, groups),
             lambda: sign_client(self._authority, user, groups, self._clock),
         )
-
-    def _new_authority(self) -> KeyPair:
-        return new_authority(self._clock)
 
     def _is_sound(self, pair: KeyPair) -> bool:
         return is_sound(pair, self._authority, self._clock)

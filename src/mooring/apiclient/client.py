@@ -14,9 +14,18 @@ from mooring.api.api_errors import ApiError
 from mooring.api.json_objects import STRATEGIC_MERGE_PATCH, JsonObject
 from mooring.apiclient.connection_settings import ConnectionSettings, TlsContexts
 from mooring.apiclient.credentials import Grant
-from mooring.apiclient.request_errors import ConnectionLost, TooLarge, Unanswered, Unreadable, failed_status, refusal
+from mooring.apiclient.request_errors import (
+    ConnectionLost,
+    ListMeta,
+    TooLarge,
+    Unanswered,
+    Unreadable,
+    failed_status,
+    refusal,
+)
 from mooring.apiclient.throttle import RequestRetries, Throttle, Timing, retry_after_s
 from mooring.apiclient.transport import LineSplitter, OutgoingRequest, Params, Transport
+from mooring.kit.bounded_reading import read_body
 from mooring.kit.clock import NS_PER_S
 from mooring.kit.tasks import NO_FENCE, Fence
 
@@ -59,7 +68,7 @@ class Limits(msgspec.Struct, frozen=True):
 
 
 class ClientOptions(msgspec.Struct, frozen=True):
-    """What the clients of one program share. Clients with the same settings of the connection may share `tls`."""
+    """Settings that the clients of one program share. Clients with the same settings of the connection may share `tls`."""
 
     timing: Timing = msgspec.field(default_factory=Timing)
     observe: Observe | None = None
@@ -84,12 +93,8 @@ class _Refused(Exception):
         """How long the server asks the client to wait (Retry-After); None if a retry is not allowed."""
 
 
-class _PageMetadata(msgspec.Struct):
-    continue_token: str | None = msgspec.field(default=None, name="continue")
-
-
 class _ListPage(msgspec.Struct):
-    metadata: _PageMetadata | None = None
+    metadata: ListMeta | None = None
 
 
 class ApiClient:
@@ -263,19 +268,10 @@ class ApiClient:
 
 
 async def _body(answer: aiohttp.ClientResponse, max_bytes: int, request: OutgoingRequest) -> bytes:
-    if (answer.content_length or 0) > max_bytes:
-        raise _too_large(request, max_bytes)
-    chunks, size = [], 0
-    async for chunk in answer.content.iter_any():
-        size += len(chunk)
-        if size > max_bytes:
-            raise _too_large(request, max_bytes)
-        chunks.append(chunk)
-    return b"".join(chunks)
-
-
-def _too_large(request: OutgoingRequest, max_bytes: int) -> TooLarge:
-    return TooLarge(f"{request}: the answer is larger than {max_bytes} bytes, the limit of this client")
+    body = await read_body(answer, max_bytes)
+    if body is None:
+        raise TooLarge(f"{request}: the answer is larger than {max_bytes} bytes, the limit of this client")
+    return body
 
 
 def _watch_limit_s(params: Params) -> float | None:
@@ -304,7 +300,7 @@ def _continue_token(page: bytes, path: str) -> str:
         metadata = msgspec.json.decode(page, type=_ListPage).metadata
     except (msgspec.DecodeError, UnicodeDecodeError):
         raise Unreadable(f"GET {path}: the answer is not a list of the API") from None
-    return (metadata.continue_token if metadata else None) or ""
+    return (metadata.token if metadata else None) or ""
 
 
 def _next_page(asked: Params, limit: int, token: str) -> Params:

@@ -112,7 +112,8 @@ class TlsContexts:
         """The client certificate, None for none, and its context."""
 
     def of(self, pair: KeyPair | None) -> ssl.SSLContext:
-        """The same context as long as the certificate stays the same: aiohttp shares connections by context."""
+        """The context for a certificate. It stays the same as long as the certificate does: aiohttp shares connections by
+        context."""
         if self._present is None or self._present[0] != pair:
             try:
                 self._present = pair, client_context(self._access, pair)

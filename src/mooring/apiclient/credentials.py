@@ -212,7 +212,8 @@ class ExecCredentials:
 
     async def grant(self) -> Grant:
         async with self._running:
-            if self._grant is None or self._has_ended():
+            has_ended = self._ends_at_ns is not None and self._clock.now_ns() >= self._ends_at_ns
+            if self._grant is None or has_ended:
                 answer = _parsed(self._plugin, await _run(self._plugin))
                 self._grant, self._ends_at_ns = _grant_of(self._plugin, answer), self._end_ns(answer)
             return self._grant
@@ -228,9 +229,6 @@ class ExecCredentials:
         if self._grant == grant:
             self._grant = None
         return True
-
-    def _has_ended(self) -> bool:
-        return self._ends_at_ns is not None and self._clock.now_ns() >= self._ends_at_ns
 
 
 async def _run(plugin: ExecPlugin) -> bytes:

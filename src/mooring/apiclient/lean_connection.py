@@ -5,11 +5,12 @@ missing: answers to writes do not need them.
 """
 
 import asyncio
-from typing import Any, Protocol
+from typing import Any
 
 import httptools
 import msgspec
 
+from mooring.apiclient.lean_socket import LeanSocket
 from mooring.apiclient.request_errors import ConnectionLost, TooLarge, Unreadable
 from mooring.apiclient.throttle import retry_after_s
 from mooring.kit.tasks import NO_FENCE, Fence
@@ -181,29 +182,15 @@ _DRAIN_POLL_S = 0.005
 """How often to look whether the socket has sent a large request; asyncio has no call that waits for an empty buffer."""
 
 
-class ByteStream(Protocol):
-    """What a connection sends by: a LeanSocket, or what a test passes."""
-
-    def write(self, data: bytes) -> None: ...
-
-    def get_write_buffer_size(self) -> int: ...
-
-    def is_closing(self) -> bool: ...
-
-    def close(self) -> None: ...
-
-    def abort(self) -> None: ...
-
-
 class LeanConnection:
     """A connection with one request at a time. If the connection is lost, the caller that waits gets ConnectionLost.
 
     After any fault the connection is not used again: a late answer must not be taken for the answer to a later request.
     """
 
-    def __init__(self, transport: ByteStream, heads: KnownHeads | None = None) -> None:
+    def __init__(self, transport: LeanSocket, heads: KnownHeads | None = None) -> None:
         """Connections to the same server share `heads`."""
-        self._transport: ByteStream | None = transport
+        self._transport: LeanSocket | None = transport
         self._waiting: asyncio.Future[Reply] | None = None
         self._reader = AnswerReader(heads)
 

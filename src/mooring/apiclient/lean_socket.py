@@ -17,7 +17,7 @@ _RECORD_BYTES = 16 << 10
 
 
 class Receiver(Protocol):
-    """What a LeanSocket calls, as asyncio calls a Protocol."""
+    """The receiver of a LeanSocket, which calls it as asyncio calls a Protocol."""
 
     def data_received(self, data: bytes) -> None: ...
 
@@ -176,12 +176,8 @@ class LeanSocket:
         except ssl.SSLError as error:
             self._end(error)
         if self._outgoing.pending and not self._is_closing:  # TLS itself has something to say, such as new keys
-            self._send_records()
-
-    def _send_records(self) -> None:
-        """Send what TLS has written on its own."""
-        self._unsent += self._outgoing.read()
-        self._send_rest()
+            self._unsent += self._outgoing.read()
+            self._send_rest()
 
     # ---- the end
 

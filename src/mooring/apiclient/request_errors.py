@@ -49,9 +49,14 @@ def unanswered(error: Exception, request: str) -> Unanswered:
     if isinstance(error, asyncio.TimeoutError):
         return TimedOut(f"{request}: no answer within the time limit")
     if isinstance(error, aiohttp.ClientConnectorCertificateError):
-        return NotTrusted(f"{request}: the server's certificate is not trusted: {_certificate_fault(error)}")
-    if isinstance(error, aiohttp.ClientSSLError) or _caused_by(error, ssl.SSLError):
-        return NotTrusted(f"{request}: TLS failed: {_tls_fault(error)}")
+        fault = error.certificate_error
+        told = getattr(fault, "verify_message", "") or type(fault).__name__
+        return NotTrusted(f"{request}: the server's certificate is not trusted: {told}")
+    if isinstance(error, (aiohttp.ClientSSLError, ssl.SSLError)) or isinstance(error.__cause__, ssl.SSLError):
+        causes = (error, getattr(error, "os_error", None), error.__cause__)
+        cause = next((cause for cause in causes if isinstance(cause, ssl.SSLError)), None)
+        told = (cause.reason or type(cause).__name__) if cause else type(error).__name__
+        return NotTrusted(f"{request}: TLS failed: {told}")
     if isinstance(error, aiohttp.ClientConnectorError):
         kind = ConnectionRefused if isinstance(error.os_error, ConnectionRefusedError) else Unanswered
         return kind(f"{request}: cannot connect to {error.host}:{error.port}: {_told(error.os_error)}")
@@ -63,25 +68,6 @@ def unanswered(error: Exception, request: str) -> Unanswered:
 def _told(error: BaseException) -> str:
     """The text of the operating system. Messages of the library may contain secrets, so only the type is shown."""
     return getattr(error, "strerror", None) or type(error).__name__
-
-
-def _certificate_fault(error: aiohttp.ClientConnectorCertificateError) -> str:
-    fault = error.certificate_error
-    return getattr(fault, "verify_message", "") or type(fault).__name__
-
-
-def _tls_fault(error: BaseException) -> str:
-    fault = _ssl_error(error)
-    return (fault.reason or type(fault).__name__) if fault else type(error).__name__
-
-
-def _caused_by(error: BaseException, kind: type[BaseException]) -> bool:
-    return isinstance(error, kind) or isinstance(error.__cause__, kind)
-
-
-def _ssl_error(error: BaseException) -> ssl.SSLError | None:
-    candidates = (error, getattr(error, "os_error", None), error.__cause__)
-    return next((item for item in candidates if isinstance(item, ssl.SSLError)), None)
 
 
 # ---- answers that are errors
@@ -127,8 +113,12 @@ class _Details(msgspec.Struct, rename="camel"):
     retry_after_seconds: int | None = None
 
 
-class _Metadata(msgspec.Struct):
-    continue_token: str | None = msgspec.field(default=None, name="continue")
+class ListMeta(msgspec.Struct, rename="camel"):
+    """The metadata of a list; a Status has the same."""
+
+    resource_version: str | None = None
+    token: str | None = msgspec.field(default=None, name="continue")
+    """For the next page; empty after the last."""
 
 
 class _RefusalStatus(msgspec.Struct):
@@ -138,7 +128,7 @@ class _RefusalStatus(msgspec.Struct):
     reason: str | None = None
     code: int | None = None
     details: _Details | None = None
-    metadata: _Metadata | None = None
+    metadata: ListMeta | None = None
 
 
 def refusal(code: int, body: bytes, request: str, retry_after_s: int = 0) -> ApiError:
@@ -183,7 +173,7 @@ def failed_status(value: Any) -> ApiError | None:
 
 def _rebuilt(status: _RefusalStatus, code: int, retry_after_s: int) -> ApiError:
     details = _details(status.details, retry_after_s)
-    token = (status.metadata.continue_token if status.metadata else None) or ""
+    token = (status.metadata.token if status.metadata else None) or ""
     reason = status.reason or ""
     message = status.message or reason or f"the server answered with code {code}"
     return ApiError(status.code or code, reason, message, details, token)

@@ -119,36 +119,30 @@ class Transport:
         if self._session is None:
             raise RuntimeError("the client is not open: use it with `async with`")
         try:
-            async with self._session.request(
-                request.method, self._url(request), **self._options(request, grant)
-            ) as answer:
+            url = URL(self._access.server + request.path)
+            async with self._session.request(request.method, url, **self._options(request, grant)) as answer:
                 yield answer
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            self._check_fence(request)
+            if request.body is not None:
+                # A write that failed after the lease has run out is FencedOff: the fence may be the reason, and the write
+                # must not be repeated.
+                self._fence.check()
             raise unanswered(error, str(request)) from None
         except aiohttp.http_exceptions.HttpProcessingError:
             raise Unanswered(f"{request}: the answer is not HTTP") from None
 
-    def _check_fence(self, request: OutgoingRequest) -> None:
-        """Raises FencedOff for a write that failed after the lease has run out: the fence may be the reason, and the
-        write must not be repeated."""
-        if request.body is not None:
-            self._fence.check()
-
-    def _url(self, request: OutgoingRequest) -> URL:
-        return URL(self._access.server + request.path)
-
     def _options(self, request: OutgoingRequest, grant: Grant) -> dict[str, Any]:
-        headers = self._headers.copy()
+        headers, body = self._headers.copy(), None
         if grant.authorization:
             headers["Authorization"] = grant.authorization
         if request.body is not None:
             headers["Content-Type"] = request.content_type
+            body = FencedBody(request.body, request.content_type, self._fence)
         if request.traceparent:
             headers["traceparent"] = request.traceparent
         return {
             "params": request.params or None,
-            "data": self._body(request),
+            "data": body,
             "headers": headers,
             "allow_redirects": False,
             "proxy": self._proxy,
@@ -156,9 +150,6 @@ class Transport:
             "server_hostname": self._access.server_name or None,
             "timeout": aiohttp.ClientTimeout(total=request.time_limit_s, connect=_CONNECT_S),
         }
-
-    def _body(self, request: OutgoingRequest) -> FencedBody | None:
-        return None if request.body is None else FencedBody(request.body, request.content_type, self._fence)
 
 
 def _socket_that_notices_death(address: tuple[Any, ...]) -> socket.socket:

@@ -84,7 +84,7 @@ def _cut(lines: list[str]) -> list[str]:
 
 
 def read_change(asked: AskedChange) -> Doing:
-    """What a change means. Raises Refused (422)."""
+    """The function that makes a change. Raises Refused (422)."""
     make = CHANGES.get(asked.change)
     if make is None:
         raise Refused(422, f"{asked.change}: cannot be carried out here; possible are {', '.join(CHANGES)}")
@@ -145,7 +145,7 @@ def _add_nodes(value: str) -> Doing:
 
 
 def _template(node: JsonObject) -> JsonObject:
-    """What is written of a new node that is to be like this one: not what tells the state of this one."""
+    """The manifest of a new node that is to be like this one, without what tells the state of this one."""
     meta, status = node["metadata"], node.get("status", {})
     labels = {key: value for key, value in meta.get("labels", {}).items() if key != "kubernetes.io/hostname"}
     taints = [
@@ -219,4 +219,4 @@ CHANGES: dict[str, Callable[[str], Doing]] = {
     "scale": _scale,
     "delete": _delete,
 }
-"""What can be carried out. `apply` and `config` name files of the server, which are not for a browser to name."""
+"""The changes that can be carried out. `apply` and `config` name files of the server, which are not for a browser to name."""

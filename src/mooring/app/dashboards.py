@@ -30,7 +30,7 @@ class DashboardPortError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class DashboardPlan:
-    """What is served, and where."""
+    """The parts of a dashboard, and the port on which it is served."""
 
     source: DashboardSource
     port: int | None = 0
@@ -76,7 +76,7 @@ def plan_of_recording(
     port: int | None = 0,
     on_progress: OnProgress | None = None,
 ) -> DashboardPlan:
-    """What the dashboard of these runs shows: first the moment `until_ns`, or the end.
+    """The plan for a dashboard of these runs, which shows first the moment `until_ns`, or the end.
 
     Raises RecordingError if no run can be replayed.
     """

@@ -1,4 +1,4 @@
-"""What `mooring nodes` does with the nodes of an embedded cluster, through its API like any other client."""
+"""The actions of `mooring nodes` on the nodes of an embedded cluster, through its API like any other client."""
 
 import asyncio
 from collections.abc import AsyncIterator

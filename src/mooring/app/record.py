@@ -35,12 +35,12 @@ class ObserverError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ObserverSettings:
-    """What is recorded, where, and for how long."""
+    """The settings of an observer: the cluster, the directory, and for how long it records."""
 
     access: ConnectionSettings
     directory: Path
     config: KubeSchedulerConfiguration
-    """Of the scheduler that runs the cluster, as far as it is known."""
+    """The configuration of the scheduler that runs the cluster, as far as it is known."""
     gates: dict[str, bool] = field(default_factory=dict)
     limits: RecordingLimits = field(default_factory=RecordingLimits)
     lasts_s: float | None = None

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from mooring.apiclient.connection_settings import ConnectionSettings
+from mooring.drivers.driver import pod_ref
 from mooring.drivers.live_service import USER_AGENT, ClientLimits, LiveOptions, LiveScheduler, SelfCheckPlan
 from mooring.drivers.self_checks import SelfCheckMetrics, SelfCheckSettings
 from mooring.framework.config.feature_gates import told_gates
@@ -25,18 +26,16 @@ from mooring.framework.config.types import KubeSchedulerConfiguration
 from mooring.framework.kept.kept_answers import KeptAnswers
 from mooring.framework.profile.registry import Registry
 from mooring.kit.clock import Clock, SteadyClock, WallClock
-from mooring.kit.logs import Log, Logs, ObjectRef
+from mooring.kit.logs import Log, Logs
 from mooring.kit.process import expect_lists, on_stop_signals, raise_descriptor_limit, relax_collector
-from mooring.kit.tasks import NO_FENCE, Fence, first_of
+from mooring.kit.tasks import NO_FENCE, Fence, settle, sooner
 from mooring.model.pod import Pod
 from mooring.model.release import GIT_VERSION
 from mooring.queue.entry import TellPod
 from mooring.scheduler.decide import DecideOptions, by_seed
-from mooring.scheduler.observer import Observer
 from mooring.scheduler.scheduler import Scheduler
 from mooring.serve.cache_debugger import compare, dump, snapshot
-from mooring.serve.lease.leader_elector import Callbacks, elector_settings, new_identity
-from mooring.serve.lease.lease_thread import LeaseThread
+from mooring.serve.lease.leader_elector import Callbacks, LeaseThread, elector_settings, new_identity
 from mooring.serve.pages.access import AccessSettings, request_authorizer, review_client
 from mooring.serve.pages.answers import json_document
 from mooring.serve.pages.pages import Health, Pages, Sources, health_pages
@@ -59,7 +58,7 @@ STORY_VERBOSITY = 3
 cost time in every attempt."""
 
 SNAPSHOT_PATH = "/debug/mooring/snapshot"
-"""Where `mooring snapshot` gets the state."""
+"""The path at which `mooring snapshot` gets the state."""
 
 
 class ServingSettings(msgspec.Struct, frozen=True):
@@ -128,7 +127,13 @@ class Running:
         observer, requests = settings.tracing.observe(
             counted if self._shown is None else self._shown.counting(counted), self._clock
         )
-        self._scheduler = self._build(observer)
+        self._scheduler = self._build(
+            DecideOptions(tie_break=by_seed),  # as upstream breaks ties at random; simulations use the lowest name
+            tell=self._story_teller(),
+            report=self._report,
+            observer=observer,
+            recorder=self._recorder,
+        )
         self._live = LiveScheduler(
             self._scheduler,
             settings.access,
@@ -151,49 +156,33 @@ class Running:
         """Set when the process has to stop: the lease is lost, the scheduler has ended, or a signal arrived."""
         self._leading: asyncio.Task[None] | None = None
 
-    def _build(self, observer: Observer) -> Scheduler:
-        """The scheduler. Ties are broken by seed, as upstream breaks them at random; simulations use the lowest
-        name."""
+    def _build(self, options: DecideOptions | None = None, **around: Any) -> Scheduler:
+        """A scheduler with this configuration. Without `around` it is not observed and tells nothing, for self-checks."""
         settings = self._settings
         return build_scheduler(
             settings.config,
             self._clock,
             settings.registry,
-            DecideOptions(tie_break=by_seed),
-            tell=self._story_teller(),
-            report=self._report,
-            observer=observer,
+            options,
             max_unschedulable_s=settings.max_unschedulable_s,
             gates=settings.gates,
             kept=KeptAnswers(settings.kept_answers_limit_bytes),
-            recorder=self._recorder,
+            **around,
         )
 
     def _self_check(self, settings: SelfCheckSettings | None) -> SelfCheckPlan | None:
         if settings is None:
             return None
-        return SelfCheckPlan(settings, self._build_fresh, self._log, SelfCheckMetrics(self._metrics.registry))
-
-    def _build_fresh(self) -> Scheduler:
-        """Another scheduler with the same configuration, for a self-check: it is not observed and tells nothing."""
-        settings = self._settings
-        return build_scheduler(
-            settings.config,
-            self._clock,
-            settings.registry,
-            max_unschedulable_s=settings.max_unschedulable_s,
-            gates=settings.gates,
-            kept=KeptAnswers(settings.kept_answers_limit_bytes),
-        )
+        return SelfCheckPlan(settings, self._build, self._log, SelfCheckMetrics(self._metrics.registry))
 
     def _story_teller(self) -> TellPod | None:
-        """What gets the stories of pods: the log, the dashboard, both or neither."""
+        """The receiver of the stories of pods: the log, the dashboard, both or neither."""
         logged = self._tell if self._logs.verbosity >= STORY_VERBOSITY else None
         return logged if self._shown is None else self._shown.telling(logged)
 
     def _tell(self, pod: Pod, text: str) -> None:
         """Log what happens to a pod."""
-        self._log.v(STORY_VERBOSITY, text, pod=ObjectRef(pod.name, pod.namespace))
+        self._log.v(STORY_VERBOSITY, text, pod=pod_ref(pod))
 
     def _report(self, text: str, fault: Exception | None) -> None:
         self._log.error(text, fault)
@@ -205,7 +194,8 @@ class Running:
         self._log.info("Starting Kubernetes Scheduler", version=GIT_VERSION)
         for text, gates in told_gates(self._settings.gates or {}):
             self._log.info(text, gates=", ".join(gates))
-        self._handle_signals()
+        on_stop_signals(self._stop)
+        asyncio.get_running_loop().add_signal_handler(signal.SIGUSR2, self._dump)
         relax_collector()
         async with AsyncExitStack() as stack:
             if self._recorder is not None:
@@ -249,15 +239,12 @@ class Running:
     async def _or_stop(self, work: Work) -> bool:
         """Run `work` until it ends or the process has to stop. Returns whether it ended."""
         task = asyncio.create_task(work)
-        stopping = asyncio.create_task(self._stopping.wait())
-        await first_of(task, stopping)
-        stopping.cancel()
+        await sooner(settle((task,)), self._stopping.wait())
         if task.done():
             task.result()
             return True
         task.cancel()
-        with suppress(asyncio.CancelledError):
-            await task
+        await settle((task,))
         return False
 
     # ---- the lease
@@ -316,12 +303,9 @@ class Running:
             await self._live.driver.close()
         return is_ended and self._leading.cancelled()
 
-    def _is_leading(self) -> bool:
-        return self._leading is not None and not self._leading.done()
-
     def _leads(self) -> bool:
         """Whether this process schedules; without leader election it always does."""
-        return not self._elects or self._is_leading()
+        return not self._elects or (self._leading is not None and not self._leading.done())
 
     def _counts_pods(self) -> bool:
         """Whether /metrics/resources shows the pods: one process of a cluster does, so that sums over all are right."""
@@ -360,7 +344,7 @@ class Running:
             stack.push_async_callback(dashboard.close)  # before the server, which waits for open requests
 
     def _source(self) -> "SchedulerSource":
-        """What the dashboard shows."""
+        """The source of what the dashboard shows."""
         from mooring.dashboard.scheduler_source import SchedulerSource
 
         return SchedulerSource("run", self._clock, self._leads)
@@ -405,14 +389,9 @@ class Running:
 
     # ---- signals
 
-    def _handle_signals(self) -> None:
-        """SIGTERM, SIGINT and SIGHUP stop the process, SIGUSR2 logs its state."""
-        on_stop_signals(self._stop)
-        asyncio.get_running_loop().add_signal_handler(signal.SIGUSR2, self._dump)
-
     def _stop(self, number: signal.Signals) -> None:
-        """Stop in an orderly way; a second signal ends the process at once. A terminal that closes may send SIGHUP more than
-        once, so that it does not count as the second one."""
+        """SIGTERM, SIGINT, SIGHUP: stop in an orderly way; a second signal ends the process at once. A terminal that closes
+        may send SIGHUP more than once, so that it does not count as the second one."""
         if self._stopping.is_set() and number != signal.SIGHUP:
             os._exit(1)
         if not self._stopping.is_set():
@@ -420,6 +399,7 @@ class Running:
         self._stopping.set()
 
     def _dump(self) -> None:
+        """SIGUSR2: compare what the scheduler knows with the watches, and log its state."""
         members = {member.spec.plural: member.objects for member in self._live.reflectors.members}
         compare(self._scheduler, members["nodes"], members["pods"], self._log)
         dump(self._scheduler, self._log)

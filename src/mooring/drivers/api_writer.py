@@ -49,7 +49,7 @@ class _Binding(msgspec.Struct, gc=False, tag_field="kind", tag="Binding"):
 
 
 class WriteClients(msgspec.Struct, frozen=True):
-    """What the writes of each purpose are sent by: LeanClients, or what a dry run has instead."""
+    """The clients that send the writes of each purpose: LeanClients, or what a dry run has instead."""
 
     binder: Sender
     statuses: Sender
@@ -59,8 +59,8 @@ class WriteClients(msgspec.Struct, frozen=True):
 
 
 class ApiWriter:
-    """What a scheduler writes. Methods raise ApiError if the API server refuses, and Unanswered if there is no answer: then
-    the write may or may not have been carried out.
+    """Writes what a scheduler wants written. Methods raise ApiError if the API server refuses, and Unanswered if there is
+    no answer: then the write may or may not have been carried out.
 
     Requests are traced where the attempt is that leads to them. Events are not: they are written long after it.
     """

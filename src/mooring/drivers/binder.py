@@ -147,8 +147,8 @@ class Binder:
         return _BOUND
 
     async def _outcome_after(self, intent: Bind, fault: Exception) -> BindOutcome:
-        """What became of a bind that failed. A clear refusal is the outcome; in all other cases the pod's node decides.
-        Raises a fault that is a bug."""
+        """Find out what became of a bind that failed. A clear refusal is the outcome; in all other cases the pod's node
+        decides. Raises a fault that is a bug."""
         if isinstance(fault, ApiError):
             if fault.code != 409 and fault.code < 500:
                 return BindOutcome(fault.message)

@@ -1,4 +1,4 @@
-"""What the live, the embedded and the simulated driver have in common: how intents find the method that carries them out,
+"""The base of the live, the embedded and the simulated driver: how intents find the method that carries them out,
 what a scheduler is told of changes and of writes, and its timers.
 
 The three differ in their hands: requests over HTTP as tasks, calls of an API server in this process, or a store of objects
@@ -17,7 +17,9 @@ from mooring.api.patches.json_patch import apply_merge_patch
 from mooring.api.patches.strategic_merge import apply_strategic_merge_patch
 from mooring.framework.contract.intents import Bind, Call, Evict, Intent, PatchStatus, Record, Write, WriteFault
 from mooring.kit.clock import NS_PER_S, Clock
+from mooring.kit.logs import ObjectRef
 from mooring.model.meta import KubeObject
+from mooring.model.pod import Pod
 from mooring.queue.queue import UNSCHEDULABLE_FLUSH_PERIOD_S
 from mooring.scheduler.inputs import (
     HalfMinutePassed,
@@ -101,7 +103,12 @@ class IntentDriver(ABC):
         self.extenders.begin(intent)
 
 
-# ---- changes and writes
+# ---- pods, changes and writes
+
+
+def pod_ref(pod: Pod) -> ObjectRef:
+    """The pod, as log lines name it."""
+    return ObjectRef(pod.name, pod.namespace)
 
 
 def input_of(old: KubeObject | None, new: KubeObject | None) -> Input:

@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 
 from mooring.api.json_objects import JsonObject
 from mooring.cluster.nodes.table import NodeTable
+from mooring.drivers.driver import pod_ref
 from mooring.framework.contract.intents import Record
-from mooring.kit.logs import Log, ObjectRef
+from mooring.kit.logs import Log
 from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
 from mooring.scheduler.decide import KeptTies
@@ -24,7 +25,7 @@ _lines = Log(logging.getLogger(__name__))
 
 
 class _Opinion(msgspec.Struct, frozen=True):
-    """What this scheduler would do with a pod: bind it to a node, or leave it pending for a reason."""
+    """The decision of this scheduler about a pod: bind it to a node, or leave it pending for a reason."""
 
     node_name: str = ""
     reason: str = ""
@@ -85,12 +86,12 @@ class DryRun:
         match record.reason:
             case "Scheduled":
                 if self._changes(pod, _Opinion(node_name=pod.spec.node_name)):
-                    self._log.info("Would bind pod to node", pod=_ref(pod), node=pod.spec.node_name)
+                    self._log.info("Would bind pod to node", pod=pod_ref(pod), node=pod.spec.node_name)
             case "FailedScheduling":
                 if self._changes(pod, _Opinion(reason=record.note)):
-                    self._log.info("Would not schedule pod", pod=_ref(pod), reason=record.note)
+                    self._log.info("Would not schedule pod", pod=pod_ref(pod), reason=record.note)
             case "Preempted":
-                self._log.info("Would preempt pod", pod=_ref(pod), node=pod.spec.node_name, reason=record.note)
+                self._log.info("Would preempt pod", pod=pod_ref(pod), node=pod.spec.node_name, reason=record.note)
 
     def _changes(self, pod: Pod, opinion: _Opinion) -> bool:
         """Note the decision. Returns whether it differs from the last one: the scheduler attempts a pending pod again and
@@ -114,7 +115,7 @@ class DryRun:
         opinion, tied = self._opinions.pop(pod.id, None), self._tied.pop(pod.id, None)
         if opinion is None:
             return
-        keys: JsonObject = {"pod": _ref(pod), "node": pod.spec.node_name}
+        keys: JsonObject = {"pod": pod_ref(pod), "node": pod.spec.node_name}
         if opinion.node_name == pod.spec.node_name:
             self.compared["same"] += 1
             self._log.v(1, "Another scheduler bound pod to the same node", **keys)
@@ -157,7 +158,3 @@ class DrySender(msgspec.Struct, frozen=True):
         if self.is_told:
             _lines.v(1, "Would write object", method=method, path=path)
         return body
-
-
-def _ref(pod: Pod) -> ObjectRef:
-    return ObjectRef(pod.name, pod.namespace)

@@ -36,12 +36,12 @@ from mooring.scheduler.scheduler import Scheduler
 
 
 Report = Callable[[str, Exception], None]
-"""What to do with an object that cannot be read, and with the fault."""
+"""Called with a message about an object that cannot be read, and with the fault."""
 
 _WATCHED: dict[str, tuple[type[KubeObject], Watch]] = {
     spec.storage: (spec.struct, watch) for spec, watch in WATCHED.items()
 }
-"""What a scheduler watches, by storage."""
+"""The kinds that a scheduler watches, by storage."""
 
 _FIRST = ("/nodes", "/namespaces")
 """Nodes come before the pods on them."""
@@ -63,7 +63,7 @@ class StoreFeed:
         self.follow: Callable[[Input], None] | None = None
         """Gets every input after the scheduler, where something follows the scheduler."""
         self._known: dict[tuple[str, str, str], KubeObject] = {}
-        """What the scheduler was told, as it was told."""
+        """The objects that the scheduler was told of, as it was told."""
         others = [storage for storage in _WATCHED if storage not in (*_FIRST, _LAST)]
         for storage in (*_FIRST, *others, _LAST):
             for write in store.additions(storage):
@@ -105,7 +105,7 @@ class StoreFeed:
 
     @property
     def known(self) -> Mapping[tuple[str, str, str], KubeObject]:
-        """What the scheduler was told, as it was told. Callers must not change it."""
+        """The objects that the scheduler was told of, as it was told. Callers must not change it."""
         return self._known
 
 
@@ -171,8 +171,8 @@ class EmbeddedDriver(IntentDriver):
             self.carry_out()
         return limit
 
-    def next_ns(self) -> int | None:
-        """When to step again: 0 for now; None: not before something changes."""
+    def next_ns(self) -> int:
+        """When to step again: 0 for now."""
         if self.scheduler.has_work() or self.scheduler.has_intents():
             return 0
         return self._timers.next_ns()

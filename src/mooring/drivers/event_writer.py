@@ -5,13 +5,10 @@ and the embedded driver uses it as well. `EventWriter` sends the events of a liv
 so the writer has its own connections and drops events if the API server is slower than the scheduler.
 """
 
-import asyncio
 import logging
 import random
 import uuid
 from collections import deque
-from collections.abc import Coroutine
-from typing import Any
 
 import msgspec
 
@@ -23,7 +20,7 @@ from mooring.apiclient.throttle import Random, Timing
 from mooring.drivers.api_writer import ApiWriter
 from mooring.framework.contract.intents import Record
 from mooring.kit.clock import NS_PER_S, Clock, in_micros
-from mooring.kit.tasks import settle
+from mooring.kit.tasks import TaskSet
 
 # ---- from records to events
 
@@ -56,7 +53,7 @@ class Repetition(msgspec.Struct, frozen=True, gc=False):
     name: str
     series: JsonObject
     event: JsonObject
-    """What to create instead if the API server has deleted the event."""
+    """The event to create instead if the API server has deleted the event."""
 
 
 class _ToldEvent(msgspec.Struct, gc=False):
@@ -80,7 +77,8 @@ class EventSeries(msgspec.Struct):
     _last_ns: int = 0
 
     def tell(self, record: Record, now_ns: int, wall_ns: int) -> NewEvent | Repetition | None:
-        """What to write for a record; None if it is only counted. The second of its kind starts a series."""
+        """The event or the repetition to write for a record; None if the record is only counted. The second of its kind
+        starts a series."""
         identity = _identity(record)
         told = self._told.get(identity)
         if told is None:
@@ -107,7 +105,7 @@ class EventSeries(msgspec.Struct):
 
 
 def _identity(record: Record) -> Identity:
-    """What makes two records the same event. Parity: the note does not count, the version of the pod does."""
+    """The fields by which two records are the same event. Parity: the note does not count, the version of the pod does."""
     meta = record.pod.metadata
     return (
         record.type,
@@ -192,9 +190,8 @@ class EventWriter:
         self._timing = timing
         self._draw = draw
         self._queue: deque[_QueuedEvent] = deque()
-        self._senders: set[asyncio.Task[None]] = set()
-        self._resting: set[asyncio.Task[None]] = set()
-        """Events that wait for their next try; they count towards MAX_QUEUED."""
+        self._senders, self._resting = TaskSet(), TaskSet()
+        """Tasks that send, and events that wait for their next try; those count towards MAX_QUEUED."""
         self.dropped = 0
 
     def record(self, record: Record) -> None:
@@ -209,14 +206,14 @@ class EventWriter:
 
     async def close(self, patience_s: float = 2.0) -> None:
         """Send what is queued for up to `patience_s`, then stop."""
-        await settle(self._senders, patience_s)
+        await self._senders.settle(patience_s)
         self.halt()
 
     def halt(self) -> None:
         """Cancel everything at once: this instance lost the lease."""
         self._queue.clear()
-        for task in (*self._senders, *self._resting):
-            task.cancel()
+        self._senders.cancel()
+        self._resting.cancel()
 
     def _enqueue(self, queued: _QueuedEvent) -> None:
         if len(self._queue) + len(self._resting) >= MAX_QUEUED:
@@ -224,7 +221,7 @@ class EventWriter:
             return
         self._queue.append(queued)
         if len(self._senders) < SENDERS:
-            _keep(self._senders, self._send_all())
+            self._senders.start(self._send_all())
 
     async def _send_all(self) -> None:
         while self._queue:
@@ -243,7 +240,7 @@ class EventWriter:
                 log.warning("Unable to write event after %d tries: %s", MAX_TRIES, fault)
                 return
             log.info("Unable to write event, retrying: %s", fault)
-            _keep(self._resting, self._send_again(queued))
+            self._resting.start(self._send_again(queued))
 
     async def _send_again(self, queued: _QueuedEvent) -> None:
         """Wait outside of the queue, so that other events are sent meanwhile."""
@@ -261,9 +258,3 @@ class EventWriter:
             if refused.code != 404:
                 raise
             await self._writer.create_event(told.event)
-
-
-def _keep(tasks: set[asyncio.Task[None]], work: Coroutine[Any, Any, None]) -> None:
-    task = asyncio.create_task(work)
-    tasks.add(task)
-    task.add_done_callback(tasks.discard)

@@ -25,8 +25,8 @@ from mooring.drivers.traced_requests import METHOD, NO_TRACES, PATH, SERVER, Req
 from mooring.framework.config.problems import ConfigError
 from mooring.framework.config.types import Extender, ExtenderTLSConfig
 from mooring.framework.contract.intents import Call, CallFault, CallReply
-from mooring.kit.bounded_reading import TOO_MANY_VALUES, has_too_many_values, read_file
-from mooring.kit.tasks import NO_FENCE, Fence, settle
+from mooring.kit.bounded_reading import TOO_MANY_VALUES, has_too_many_values, read_body, read_file
+from mooring.kit.tasks import NO_FENCE, Fence, TaskSet
 from mooring.model.meta import KubeObject, ObjectMeta
 from mooring.model.pod import Pod
 from mooring.model.release import KUBERNETES_VERSION
@@ -151,7 +151,7 @@ class Originals:
         self._now(path)[_key(_metadata(item))] = msgspec.Raw(written)
 
     def _now(self, path: str) -> dict[str, msgspec.Raw]:
-        """Where events go: into the list that is being streamed, or into what is kept."""
+        """The place of events: the list that is being streamed, or what is kept."""
         return self._arriving.get(path, self._kept[path])
 
 
@@ -199,27 +199,24 @@ class ExtenderCaller:
         self._whole = whole
         self._then = then
         self._is_dry_run = is_dry_run
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks = TaskSet()
 
     def begin(self, call: Call) -> None:
         """Start a call. Without a running event loop, report a fault at once."""
         try:
-            loop = asyncio.get_running_loop()
+            asyncio.get_running_loop()
         except RuntimeError:
             self._report(call, CallFault(f'Post "{call.shown_url}": {NO_LOOP}'))
-            return
-        task = loop.create_task(self._ask(call))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        else:
+            self._tasks.start(self._ask(call))
 
     def stop(self) -> None:
         """Cancel all calls and report nothing more; the attempts that wait for a reply stay suspended."""
-        for task in self._tasks:
-            task.cancel()
+        self._tasks.cancel()
 
     async def close(self) -> None:
         self.stop()
-        await settle(self._tasks)
+        await self._tasks.settle()
         await self._client.close()
 
     async def _ask(self, call: Call) -> None:
@@ -285,16 +282,17 @@ class ExtenderClient:
         self._session: aiohttp.ClientSession | None = None
 
     async def ask(self, call: Call, body: bytes, traceparent: str = "") -> CallReply:
-        """The body of the reply. httpTimeout limits connecting, waiting and reading together, as in Go's http.Client."""
+        """The body of the reply. httpTimeout limits connecting, waiting and reading together, as in Go's http.Client, whose
+        messages differ before and after the headers of a reply."""
         limit_s = call.extender.timeout.seconds
         if limit_s <= 0:
             limit_s = Extender.DEFAULT_TIMEOUT.seconds
-        progress = _Progress()
+        has_headers = asyncio.Event()
         try:
             async with asyncio.timeout(limit_s):
-                return await self._ask(call, body, progress, traceparent)
+                return await self._ask(call, body, has_headers, traceparent)
         except TimeoutError:
-            return CallFault(_NO_BODY if progress.has_headers else f'Post "{call.shown_url}": {_NO_HEADERS}')
+            return CallFault(_NO_BODY if has_headers.is_set() else f'Post "{call.shown_url}": {_NO_HEADERS}')
         except (aiohttp.ClientError, OSError, ValueError) as fault:
             if call.binds:
                 self._fence.check()
@@ -305,18 +303,18 @@ class ExtenderClient:
             await self._session.close()
             self._session = None
 
-    async def _ask(self, call: Call, body: bytes, progress: "_Progress", traceparent: str) -> CallReply:
+    async def _ask(self, call: Call, body: bytes, has_headers: asyncio.Event, traceparent: str) -> CallReply:
         """POST, and once more if the server closed a connection that was kept open."""
         try:
-            return await self._post(call, body, progress, traceparent)
+            return await self._post(call, body, has_headers, traceparent)
         except aiohttp.ServerDisconnectedError:
             # The server may close an idle connection just when it is used again. A filter call twice does no harm; a bind
             # twice might.
             if call.binds:
                 raise
-            return await self._post(call, body, progress, traceparent)
+            return await self._post(call, body, has_headers, traceparent)
 
-    async def _post(self, call: Call, body: bytes, progress: "_Progress", traceparent: str) -> CallReply:
+    async def _post(self, call: Call, body: bytes, has_headers: asyncio.Event, traceparent: str) -> CallReply:
         """One POST. Only a bind carries the fence: other calls change nothing."""
         tls = call.extender.tls_config
         posting = self._open().post(
@@ -329,7 +327,7 @@ class ExtenderClient:
             proxy=proxy_of(call.url) or None,
         )
         async with posting as answer:
-            progress.has_headers = True
+            has_headers.set()
             if answer.status != 200:
                 return CallFault(f"failed {call.verb} with extender at URL {call.shown_url}, code {answer.status}")
             return await self._read(call, answer)
@@ -337,19 +335,10 @@ class ExtenderClient:
     async def _read(self, call: Call, answer: aiohttp.ClientResponse) -> CallReply:
         """The body of a reply, up to the size limit; a Content-Length beyond it is refused without reading."""
         limit = self._max_reply_bytes
-        chunks: list[bytes] = []
-        size = answer.content_length or 0
-        if size <= limit:
-            size = 0
-            async for chunk in answer.content.iter_any():
-                size += len(chunk)
-                if size > limit:
-                    break
-                chunks.append(chunk)
-        if size > limit:
+        reply = await read_body(answer, limit)
+        if reply is None:
             answer.close()
             return CallFault(f'Post "{call.shown_url}": the reply is larger than {limit} bytes, which is all we read')
-        reply = b"".join(chunks)
         if has_too_many_values(reply):
             return CallFault(f'Post "{call.shown_url}": the reply cannot be used: {TOO_MANY_VALUES}')
         return reply
@@ -363,12 +352,6 @@ class ExtenderClient:
                 connector=connector, timeout=no_limit, cookie_jar=aiohttp.DummyCookieJar()
             )
         return self._session
-
-
-class _Progress:
-    """Whether the headers of a reply have arrived: Go's timeout messages differ before and after."""
-
-    has_headers = False
 
 
 def _unanswered(call: Call, why: str) -> CallFault:

@@ -4,18 +4,19 @@ Only a list shows that a watch has lost an event. A list takes time, and watches
 looked at again, then read from the API server, and reported only if the watch has not caught up with it by then.
 """
 
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable
 from functools import cached_property, partial
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 
 from mooring.api.api_errors import ApiError
 from mooring.api.kinds import BY_STRUCT
+from mooring.apiclient.client import ApiClient
 from mooring.apiclient.credentials import CredentialsError
 from mooring.apiclient.reflectors.mirror import is_later
 from mooring.apiclient.reflectors.reflector import Reflector
-from mooring.apiclient.request_errors import Unanswered
+from mooring.apiclient.request_errors import ListMeta, Unanswered
 from mooring.model.meta import KubeObject, ObjectMeta
 from mooring.model.pod import Pod
 from mooring.model.pod_spec import FINISHED_PHASES
@@ -28,7 +29,8 @@ MAX_READ = 200
 """Objects that are read one by one in a check. Where more seem to be behind, the rest waits for the next check."""
 
 METADATA_ONLY = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
-"""What a client accepts that needs no more of a list than metadata. A server that cannot do that sends whole objects."""
+"""The Accept header of a client that needs no more of a list than metadata. A server that cannot do that sends whole
+objects."""
 
 _FAULTS = (ApiError, Unanswered, CredentialsError, msgspec.DecodeError)
 
@@ -50,28 +52,15 @@ class _ReadObject(msgspec.Struct):
     status: _ReadStatus = msgspec.field(default_factory=_ReadStatus)
 
 
-class _PageMeta(msgspec.Struct, rename="camel"):
-    resource_version: str = ""
-    token: str = msgspec.field(default="", name="continue")
-
-
 class _MetadataPage(msgspec.Struct):
-    metadata: _PageMeta = msgspec.field(default_factory=_PageMeta)
+    metadata: ListMeta = msgspec.field(default_factory=ListMeta)
     items: list[_Listed] | None = None
-
-
-class MetadataSource(Protocol):
-    """The part of an ApiClient that lists and reads."""
-
-    async def get_bytes(self, path: str, params: Mapping[str, str] | None = None) -> bytes: ...
 
 
 class ListedVersions:
     """Compares lists with what reflectors know, and reads single objects. `lister` need not return more than metadata."""
 
-    def __init__(
-        self, reflectors: Callable[[], Iterable[Reflector]], lister: MetadataSource, reader: MetadataSource
-    ) -> None:
+    def __init__(self, reflectors: Callable[[], Iterable[Reflector]], lister: ApiClient, reader: ApiClient) -> None:
         self._members = reflectors
         self._lister, self._reader = lister, reader
         self._read: dict[ObjectPlace, str] = {}
@@ -137,7 +126,7 @@ class ListedVersions:
         return self._reflectors[kind].objects.get(key)
 
     def missed(self, places: Iterable[ObjectPlace]) -> list[StateDifference]:
-        """Of objects that were read, those that the watch has not shown as they are."""
+        """The objects among those that were read that the watch has not shown as they are."""
         found = []
         for kind, key in places:
             version = self._read.get((kind, key), "")
@@ -168,7 +157,7 @@ class _ListComparison:
     def __init__(self, kind: type[KubeObject], reflector: Reflector) -> None:
         self._kind, self._reflector = kind, reflector
         self.params: dict[str, str] = {"limit": str(PAGE)}
-        """Of the request for the next page."""
+        """Parameters of the request for the next page."""
         if reflector.spec.watch is not None and reflector.spec.watch.field_selector:
             self.params["fieldSelector"] = reflector.spec.watch.field_selector
         self.is_over = False
@@ -178,11 +167,11 @@ class _ListComparison:
     def take(self, body: bytes) -> list[ObjectPlace]:
         """The objects that are behind a page; after the last page also those that the list does not have."""
         page, known = msgspec.json.decode(body, type=_MetadataPage), self._reflector.objects
-        self._version = self._version or page.metadata.resource_version
+        self._version = self._version or page.metadata.resource_version or ""
         objects = [KubeObject(metadata=item.metadata) for item in page.items or ()]
         self._listed.update(item.key for item in objects)
         found = [item.key for item in objects if _is_behind(known.get(item.key), item)]
-        self.params["continue"] = page.metadata.token
+        self.params["continue"] = page.metadata.token or ""
         if not page.metadata.token:
             self.is_over = True
             found += [key for key, item in known.items() if key not in self._listed and self._is_older(item)]

@@ -7,20 +7,19 @@ bind out.
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine
-from typing import Any
+from collections.abc import Callable
 
 from mooring.api.api_errors import ApiError
 from mooring.apiclient.throttle import Timing
 from mooring.drivers.api_writer import ApiWriter
 from mooring.drivers.binder import Binder, BindOutcome
-from mooring.drivers.driver import IntentDriver, PeriodicTasks
+from mooring.drivers.driver import IntentDriver, PeriodicTasks, pod_ref
 from mooring.drivers.event_writer import EventWriter
 from mooring.drivers.status_writer import StatusWriter
 from mooring.framework.contract.intents import Bind, Evict, PatchStatus, Record, Write, WriteFault
 from mooring.kit.clock import NS_PER_S, Clock
-from mooring.kit.logs import Log, ObjectRef
-from mooring.kit.tasks import NO_FENCE, Fence, settle
+from mooring.kit.logs import Log
+from mooring.kit.tasks import NO_FENCE, Fence, TaskSet
 from mooring.model.pod import Pod
 from mooring.scheduler.inputs import BindAnswered, EvictionAnswered
 from mooring.scheduler.scheduler import Scheduler
@@ -66,12 +65,12 @@ class LiveDriver(IntentDriver):
         self._statuses = statuses
         self._timing = timing or Timing()
         self._news = asyncio.Event()
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._binder = Binder(writer, statuses, self._timing, scheduler.pods.get, self._start, self._answer)
+        self._tasks = TaskSet(self._finished)
+        self._binder = Binder(writer, statuses, self._timing, scheduler.pods.get, self._tasks.start, self._answer)
         self._room = MAX_BINDS
         """Attempts are made while there are fewer binds than this."""
         self._victims: dict[str, list[Evict]] = {}
-        """Of each preemptor, by its id: those that the present intents want evicted."""
+        """The victims that the present intents want evicted, by the id of the preemptor."""
         self._timers = PeriodicTasks(scheduler, clock, events.sweep)
         self.report: Callable[[Record], None] = _tell
         """Logs what the scheduler recorded; a dry run puts its own report here."""
@@ -99,9 +98,8 @@ class LiveDriver(IntentDriver):
 
     async def close(self, patience_s: float = 5.0) -> None:
         """Wait up to `patience_s` for writes that are under way, then cancel them."""
-        await settle(self._tasks, patience_s)
-        for task in self._tasks:
-            task.cancel()
+        await self._tasks.settle(patience_s)
+        self._tasks.cancel()
         if self.extenders is not None:
             await self.extenders.close()
         await self._statuses.close()
@@ -110,8 +108,7 @@ class LiveDriver(IntentDriver):
     def halt(self) -> None:
         """Cancel all writes at once: this instance lost the lease, and another one may schedule now."""
         self._binder.halt()
-        for task in self._tasks:
-            task.cancel()
+        self._tasks.cancel()
         if self.extenders is not None:
             self.extenders.stop()
         self._statuses.halt()
@@ -149,7 +146,7 @@ class LiveDriver(IntentDriver):
         super().carry_out()
         victims, self._victims = self._victims, {}
         for evictions in victims.values():
-            self._start(self._evict_all(evictions))
+            self._tasks.start(self._evict_all(evictions))
 
     def _bind(self, intent: Bind) -> None:
         self._binder.queue(intent)
@@ -162,7 +159,7 @@ class LiveDriver(IntentDriver):
         self._victims.setdefault(intent.preemptor.id, []).append(intent)
 
     def _write(self, intent: Write) -> None:
-        self._start(self._write_soon(intent))
+        self._tasks.start(self._write_soon(intent))
 
     def _patch_status(self, intent: PatchStatus) -> None:
         """Leave out the condition while a bind of the pod is in doubt. Nothing is lost: if the pod stays pending, its next
@@ -177,13 +174,7 @@ class LiveDriver(IntentDriver):
         self.carry_out()
         self._news.set()
 
-    def _start(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._finished)
-
     def _finished(self, task: asyncio.Task[None]) -> None:
-        self._tasks.discard(task)
         self._news.set()
         if not task.cancelled() and (fault := task.exception()) is not None:
             log.error("a write failed unexpectedly", exc_info=fault)
@@ -193,7 +184,7 @@ class LiveDriver(IntentDriver):
         if outcome.fault is None:
             self.bound += 1
         else:
-            _lines.v(1, "Failed to bind pod", pod=_ref(intent.pod), err=outcome.fault)
+            _lines.v(1, "Failed to bind pod", pod=pod_ref(intent.pod), err=outcome.fault)
             self._news.set()
         self.scheduler.handle(BindAnswered(intent.pod, outcome.fault, outcome.elsewhere))
         self.carry_out()
@@ -256,10 +247,6 @@ class LiveDriver(IntentDriver):
         self.carry_out()
 
 
-def _ref(pod: Pod) -> ObjectRef:
-    return ObjectRef(pod.name, pod.namespace)
-
-
 _TOLD = {
     "Scheduled": "Successfully bound pod to node",
     "FailedScheduling": "Unable to schedule pod; no fit; waiting",
@@ -272,6 +259,6 @@ def _tell(record: Record) -> None:
     if not _lines.shows(2) or record.reason not in _TOLD:
         return
     if record.reason == "Scheduled":
-        _lines.v(2, _TOLD[record.reason], pod=_ref(record.pod), node=record.pod.spec.node_name)
+        _lines.v(2, _TOLD[record.reason], pod=pod_ref(record.pod), node=record.pod.spec.node_name)
     else:
-        _lines.v(2, _TOLD[record.reason], pod=_ref(record.pod), err=record.note)
+        _lines.v(2, _TOLD[record.reason], pod=pod_ref(record.pod), err=record.note)

@@ -59,7 +59,7 @@ class ClientLimits(msgspec.Struct, frozen=True):
 
 
 class SelfCheckPlan(msgspec.Struct, frozen=True):
-    """How a scheduler checks itself: when, how another one like it is built, and where it counts."""
+    """The self-checks of a scheduler: when, how another one like it is built, and where it counts."""
 
     settings: SelfCheckSettings
     make: Callable[[], Scheduler]
@@ -68,7 +68,7 @@ class SelfCheckPlan(msgspec.Struct, frozen=True):
 
 
 class LiveOptions(msgspec.Struct, frozen=True):
-    """What is around a live scheduler."""
+    """Clocks, clients and instruments around a live scheduler."""
 
     clock: Clock = msgspec.field(default_factory=SteadyClock)
     """The scheduler's clock, by which timers go."""

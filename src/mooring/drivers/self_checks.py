@@ -99,14 +99,14 @@ MAX_LOGGED = 20
 
 
 class SelfCheckSettings(msgspec.Struct, frozen=True):
-    """What the flags say."""
+    """The settings of self-checks, as flags give them."""
 
     interval_s: float
     repairs: bool = False
 
 
 class CheckedScheduler(msgspec.Struct, frozen=True):
-    """What is checked: a scheduler, how another one like it is built, and the objects that its watches show."""
+    """The subject of a check: a scheduler, how another one like it is built, and the objects that its watches show."""
 
     scheduler: Scheduler
     make: Callable[[], Scheduler]
@@ -130,14 +130,15 @@ class SelfChecks:
         """`wake` is called after something was mended: there may be work. Without `lists` nothing is asked of an API
         server."""
         self._checked, self._settings = checked, settings
-        self._log, self._metrics, self._lists = log, metrics, lists
+        self._log, self._lists = log, lists
+        self._metrics = metrics or SelfCheckMetrics(MetricRegistry())
         self._timing = timing or Timing()
         self._wake = wake
         self._check: SelfCheck | None = None
         self.on_checked: Callable[[int], None] | None = None
         """Called after each check with the number of differences that it found."""
         self.longest_slice_s = 0.0
-        """Of all slices so far, in processor time."""
+        """The longest of all slices so far, in processor time."""
 
     def follow(self, change: Input) -> None:
         """The scheduler got an input; the check under way follows it, whatever the scheduler made of it."""
@@ -169,8 +170,7 @@ class SelfChecks:
             self._log.error("Self-check failed", fault)
         finally:
             self._check = None
-            if self._metrics is not None:
-                self._metrics.ended(result, self._timing.monotonic_s() - began_s)
+            self._metrics.ended(result, self._timing.monotonic_s() - began_s)
         if self.on_checked is not None:
             self.on_checked(len(found))
         return found
@@ -202,8 +202,7 @@ class SelfChecks:
     async def _rest(self, taken_s: float, pause_s: float = 0.0) -> None:
         """Pause after a slice that took so much processor time, so that slices take no more than their share."""
         self.longest_slice_s = max(self.longest_slice_s, taken_s)
-        if self._metrics is not None:
-            self._metrics.worked(taken_s)
+        self._metrics.worked(taken_s)
         await self._timing.sleep(max(pause_s, taken_s * (1 / SHARE - 1)))
 
     async def _discard(self, check: SelfCheck) -> None:
@@ -214,7 +213,8 @@ class SelfChecks:
                 began_s = thread_time()
 
     async def _compare_lists(self) -> list[StateDifference]:
-        """What watches have lost: behind a list, still so after a while, and behind what the API server then says."""
+        """The objects that watches have lost: behind a list, still so after a while, and behind what the API server then
+        says."""
         if self._lists is None:
             return []
         behind: list[ObjectPlace] = []
@@ -239,12 +239,10 @@ class SelfChecks:
         logged: Counter[str] = Counter()
         for each in found:
             logged[each.kind] += 1
-            if self._metrics is not None:
-                self._metrics.found(each.kind)
+            self._metrics.found(each.kind)
             if logged[each.kind] <= MAX_LOGGED:
                 self._log.warning(_TEXTS.get(each.kind, "Self-check found a difference"), **_keys(each))
-        if self._metrics is not None:
-            self._metrics.stranded(logged["stranded"])
+        self._metrics.stranded(logged["stranded"])
         keys = {"seconds": round(duration_s, 1), "longestSliceMs": round(self.longest_slice_s * 1000, 1)}
         if found:
             self._log.warning("Self-check finished", differences=dict(logged), **keys)
@@ -263,8 +261,7 @@ class SelfChecks:
         self._wake()
 
     def _mended(self, each: StateDifference, fault: Exception | None) -> None:
-        if self._metrics is not None:
-            self._metrics.mended(each.kind, fault is None)
+        self._metrics.mended(each.kind, fault is None)
         keys: dict[str, Any] = {"kind": each.kind, "subject": each.subject, "what": each.what}
         if fault is None:
             self._log.info("Self-check mended a difference", **keys)

@@ -199,6 +199,7 @@ class Driver(IntentDriver):
         status = msgspec.structs.replace(pod.status, conditions=conditions, nominated_node_name="")
         bound = pod.with_status(status).with_node(intent.node_name)
         self._replace(pod, bound)
+        self.bound += 1
         self.scheduler.handle(BindAnswered(intent.pod))
         if self.on_bound is not None:
             self.on_bound(bound)

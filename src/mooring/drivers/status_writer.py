@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 
 
 class _PendingPatch(msgspec.Struct):
-    """What a pod's status should say next: a later request adds to an earlier one or replaces it."""
+    """The next changes of a pod's status: a later request adds to an earlier one or replaces it."""
 
     pod: Pod
     conditions: dict[str, Condition]
@@ -124,13 +124,8 @@ class StatusWriter:
 # ---- patches
 
 
-_FIELDS = {
-    "message": "message",
-    "observedGeneration": "observed_generation",
-    "reason": "reason",
-    "status": "status",
-    "lastTransitionTime": "last_transition_time",
-}
+_FIELDS = dict(zip(Condition.__struct_encode_fields__, Condition.__struct_fields__, strict=True))
+"""The fields of a condition, by their names in JSON."""
 
 
 def status_patch(
@@ -171,7 +166,7 @@ def _conditions_patch(held: list[Condition], condition: Condition, now: str) -> 
     patch: JsonObject = {"conditions": [dict(sorted(entry.items()))]}
     if held:
         types = [c.type for c in held] + ([condition.type] if before is None else [])
-        patch = {"$setElementOrder/conditions": [{"type": type} for type in types], **patch}
+        patch = {"$setElementOrder/conditions": [{"type": each} for each in types], **patch}
     return patch
 
 
@@ -179,6 +174,8 @@ def _changed(before: Condition | None, after: Condition) -> JsonObject:
     """The fields in which a condition differs; null for a field that it no longer has."""
     changed = {}
     for name, attribute in _FIELDS.items():
+        if name == "type":
+            continue
         old, new = getattr(before, attribute, None), getattr(after, attribute)
         if old != new and (new or old):
             changed[name] = new or None

@@ -68,7 +68,7 @@ class Sender(Protocol):
 
 
 class RequestTraces:
-    """What drivers put around their requests. Without the traces of a scheduler, nothing is traced."""
+    """Spans that drivers put around their requests. Without the traces of a scheduler, nothing is traced."""
 
     def __init__(self, traces: SchedulerTraces | None = None, clock: Clock | None = None) -> None:
         self._traces = traces

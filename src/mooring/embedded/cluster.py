@@ -8,11 +8,16 @@ import asyncio
 import contextlib
 import logging
 import socket
+from collections import Counter, deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 from mooring.api.api_errors import ApiError
+from mooring.api.json_objects import JsonObject
 from mooring.apiserver.journal import Journal, JournalError
 from mooring.apiserver.resource_api import ResourceApi
 from mooring.apiserver.server.dispatch import STORAGE
@@ -31,18 +36,19 @@ from mooring.kit.clock import NS_PER_S, Clock, SteadyClock, elapsed_ns
 from mooring.kit.logs import Log
 from mooring.kit.tasks import settle
 from mooring.queue.entry import TellPod
+from mooring.rules.conditions import condition_of
 from mooring.scheduler.decide import DecideOptions, by_seed
 from mooring.scheduler.inputs import Input
 from mooring.scheduler.observer import Observer
 from mooring.scheduler.scheduler import Scheduler
 from mooring.serve.tracing import Tracing
-from mooring.state.assembly import Recorder, build_scheduler
+from mooring.state.assembly import build_scheduler
 from mooring.state.recording.recorder import RecordingSettings, record_live
 
 log = logging.getLogger(__name__)
 
 Report = Callable[[str, Exception | None], None]
-"""What to do with a message, and with the fault behind it if there is one."""
+"""Called with a message, and with the fault behind it if there is one."""
 
 SLICE = 50
 """How many pods a step tries, and how many objects it looks at, before others get their turn on the event loop: some
@@ -61,7 +67,7 @@ def cluster_clock() -> Clock:
 
 @dataclass(slots=True)
 class EmbeddedSettings:
-    """What a cluster is made with."""
+    """The settings of an embedded cluster."""
 
     config: KubeSchedulerConfiguration = field(default_factory=default_configuration)
     registry: Registry | None = None
@@ -82,7 +88,7 @@ class EmbeddedSettings:
     self_check: SelfCheckSettings | None = None
     """None: the scheduler does not check itself."""
     observer: Observer = field(default_factory=Observer)
-    """What observes the scheduler besides tracing."""
+    """The observer of the scheduler besides tracing."""
     tell: TellPod | None = None
     """Gets the stories of pods; None: nobody reads them."""
 
@@ -120,11 +126,11 @@ class EmbeddedCluster:
         self._create_initial_objects()
         self.recorder = record_live(settings.recording, settings.config, settings.gates, clock.now_ns())
         observer, requests = settings.tracing.observe(settings.observer, clock)
-        self.scheduler = self._build(settings, clock, report, observer, self.recorder, settings.tell)
-        self._feed = StoreFeed(self.api.store, self.scheduler, report, settings.schedules)
-        self.checked = CheckedScheduler(
-            self.scheduler, lambda: self._build(settings, clock), lambda: (self._feed.known,)
+        self.scheduler = self._build(
+            clock, report=report, observer=observer, recorder=self.recorder, tell=settings.tell
         )
+        self._feed = StoreFeed(self.api.store, self.scheduler, report, settings.schedules)
+        self.checked = CheckedScheduler(self.scheduler, lambda: self._build(clock), lambda: (self._feed.known,))
         self.checks: SelfChecks | None = None
         if settings.self_check is not None and settings.schedules:
             self.checks = SelfChecks(self.checked, settings.self_check, Log(log), wake=self._wake)
@@ -137,28 +143,12 @@ class EmbeddedCluster:
         self._schedules = settings.schedules
         self._tracing = settings.tracing
         self._news = asyncio.Event()
-        self.api.store.listen(self._hear)
+        self.api.store.listen(self._wake)
 
-    @staticmethod
-    def _build(
-        settings: EmbeddedSettings,
-        clock: Clock,
-        report: Report | None = None,
-        observer: Observer | None = None,
-        recorder: Recorder | None = None,
-        tell: TellPod | None = None,
-    ) -> Scheduler:
-        return build_scheduler(
-            settings.config,
-            clock,
-            settings.registry,
-            DecideOptions(tie_break=by_seed),
-            tell=tell,
-            report=report,
-            observer=observer,
-            gates=settings.gates,
-            recorder=recorder,
-        )
+    def _build(self, clock: Clock, **around: Any) -> Scheduler:
+        """A scheduler with this configuration. Without `around` it is not observed and tells nothing, for self-checks."""
+        settings, options = self.settings, DecideOptions(tie_break=by_seed)
+        return build_scheduler(settings.config, clock, settings.registry, options, gates=settings.gates, **around)
 
     def _create_initial_objects(self) -> None:
         """Raises JournalError where the data directory takes no writes from the beginning."""
@@ -175,10 +165,7 @@ class EmbeddedCluster:
         """Have something get every input of the scheduler after it."""
         self._feed.follow = follow
 
-    def _hear(self, write: StoreWrite) -> None:
-        self._news.set()
-
-    def _wake(self) -> None:
+    def _wake(self, _: StoreWrite | None = None) -> None:
         self._news.set()
 
     def step(self, limit: int = SLICE) -> int:
@@ -188,7 +175,7 @@ class EmbeddedCluster:
     def _go_on(self) -> None:
         """An extender has replied: carry out what follows."""
         self.driver.carry_out()
-        self._news.set()
+        self._wake()
 
     def _note_storage(self, fault: str) -> None:
         """The disk refuses writes, or accepts them again. Meanwhile reads are answered, and writers try again later."""
@@ -257,3 +244,123 @@ class EmbeddedCluster:
         if self.recorder is not None:
             self.recorder.close()
         self._tracing.close()
+
+
+# ---- a running cluster at a glance: pods by state, how many are created and bound a second, how full nodes are
+
+
+WINDOW_NS = 3 * NS_PER_S
+"""Over how long rates are averaged: short enough to follow a change, long enough not to flicker."""
+_RECENT = 5
+"""How many events and pending pods the view has room for."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeUsage:
+    """Shares of what is allocatable, between 0 and 1 (or above, where pods were forced onto a node)."""
+
+    name: str
+    cpu: float
+    memory: float
+    pods: int
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterSummary:
+    """One frame of the view of `mooring up`."""
+
+    pods: dict[str, int]
+    """How many pods are Pending, Running, Succeeded, Failed, Terminating."""
+    created_per_s: float
+    bound_per_s: float
+    nodes: list[NodeUsage]
+    pending: list[tuple[str, str]]
+    """Pods that found no node, with the reason: the latest ones."""
+    events: list[str]
+
+
+class ClusterStatistics:
+    """Counts with every write, so that a frame costs the same however large the cluster is."""
+
+    def __init__(self, cluster: EmbeddedCluster) -> None:
+        self._cluster = cluster
+        self._states: Counter[str] = Counter()
+        self._refused: dict[tuple[str, str], str] = {}
+        self._events: deque[str] = deque(maxlen=_RECENT)
+        self._marks: deque[tuple[int, int, int]] = deque()
+        self._created = self._bound = 0
+        for pod in cluster.api.store.all("/pods"):
+            self._count(pod, 1)
+        cluster.api.store.listen(self._hear_pod, ("/pods",))
+        cluster.api.store.listen(self._hear_event, ("events",))
+
+    def summary(self) -> ClusterSummary:
+        """The present figures."""
+        created, bound = self._pace()
+        latest = [("/".join(key), text) for key, text in reversed(self._refused.items())][:_RECENT]
+        return ClusterSummary(dict(self._states), created, bound, self._loads(), latest, list(self._events))
+
+    def _hear_event(self, write: StoreWrite) -> None:
+        """Keep the latest events."""
+        if write.type == "ADDED":
+            event, about = write.object, write.object.get("involvedObject", {})
+            self._events.append(f"{event.get('reason', '')}  {about.get('name', '')}  {event.get('message', '')}")
+
+    def _hear_pod(self, write: StoreWrite) -> None:
+        """Count a pod's change of state, and remember why it has no node."""
+        before, after = write.before, write.object
+        if before is not None:
+            self._count(before, -1)
+        else:
+            self._created += 1
+        if write.type != "DELETED":
+            self._count(after, 1)
+        if before is not None and not before["spec"].get("nodeName") and after["spec"].get("nodeName"):
+            self._bound += 1
+        reason = "" if write.type == "DELETED" else _refusal(after)
+        if reason:
+            self._refused[write.key] = reason
+        else:
+            self._refused.pop(write.key, None)
+
+    def _count(self, pod: JsonObject, change: int) -> None:
+        """A pod in its state counts once more, or once less."""
+        state = "Terminating" if pod["metadata"].get("deletionTimestamp") else pod.get("status", {}).get("phase", "")
+        self._states[state] += change
+
+    def _pace(self) -> tuple[float, float]:
+        """Pods a second, created and bound, over the last few seconds."""
+        now_ns = self._cluster.api.clock.now_ns()
+        self._marks.append((now_ns, self._created, self._bound))
+        while len(self._marks) > 2 and self._marks[1][0] <= now_ns - WINDOW_NS:
+            self._marks.popleft()
+        then_ns, created, bound = self._marks[0]
+        if now_ns == then_ns:
+            return 0.0, 0.0
+        passed_s = (now_ns - then_ns) / NS_PER_S
+        return (self._created - created) / passed_s, (self._bound - bound) / passed_s
+
+    def _loads(self) -> list[NodeUsage]:
+        """The usage of all nodes, by name, from the columns of the scheduler's table."""
+        table = self._cluster.scheduler.cluster.nodes
+        rows = np.flatnonzero(table.alive)
+        cpu, memory = table.amounts.resource("cpu"), table.amounts.resource("memory")
+        room = np.maximum(table.amounts.allocatable[:, rows], 1)
+        shares = table.amounts.requested[:, rows] / room
+        return sorted(
+            (
+                NodeUsage(table.names[row], float(shares[cpu, i]), float(shares[memory, i]), int(table.pod_count[row]))
+                for i, row in enumerate(rows.tolist())
+            ),
+            key=lambda load: load.name,
+        )
+
+
+def _refusal(pod: JsonObject) -> str:
+    """Why a pod has no node; empty if it has one, or if no scheduler has said why."""
+    if pod["spec"].get("nodeName"):
+        return ""
+    condition = condition_of(pod, "PodScheduled")
+    if condition is None or condition.get("status") != "False":
+        return ""
+    return condition.get("message") or condition.get("reason") or ""

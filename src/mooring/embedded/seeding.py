@@ -11,14 +11,14 @@ from mooring.apiserver.resource_api import ResourceApi
 from mooring.model.pod_spec import FINISHED_PHASES
 
 _SERVER_OWNED = ("uid", "resourceVersion", "generation", "creationTimestamp", "selfLink", "managedFields")
-"""What the other cluster's server set: this one sets its own."""
+"""Fields of metadata that the other cluster's server set: this one sets its own."""
 _ENDING = ("deletionTimestamp", "deletionGracePeriodSeconds")
 """An object that was being deleted there lives again here."""
 _EARLY = (
     *("Namespace", "PriorityClass", "RuntimeClass", "LimitRange", "StorageClass", "Node"),
     *("PersistentVolumeClaim", "PersistentVolume"),
 )
-"""What admission looks up comes first, and claims before volumes, which name the uid of their claim."""
+"""Kinds that admission looks up come first, and claims before volumes, which name the uid of their claim."""
 _LATE = (
     "Deployment",
     "CronJob",
@@ -151,7 +151,7 @@ def _rank(item: JsonObject) -> int:
 
 
 def _name(item: JsonObject) -> str:
-    """As messages name it."""
+    """The name of an object in messages."""
     metadata = item.get("metadata") or {}
     name = metadata.get("name") or f"{metadata.get('generateName', '')}..."
     return f"{metadata['namespace']}/{name}" if metadata.get("namespace") else str(name)
@@ -161,7 +161,7 @@ def _name(item: JsonObject) -> str:
 
 
 NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
-"""As in every cluster."""
+"""The namespaces that every cluster has."""
 
 _CLASSES: tuple[JsonObject, ...] = (
     {

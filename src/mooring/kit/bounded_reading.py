@@ -9,7 +9,10 @@ import os
 import stat
 import zlib
 from collections.abc import Iterator
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
+
+if TYPE_CHECKING:  # most programs that read files speak no HTTP
+    from aiohttp import ClientResponse, web
 
 MIB = 1 << 20
 SETTINGS_BYTES = 16 * MIB
@@ -209,3 +212,19 @@ class ZstdStream:
                 if piece:
                     yield piece
                 self.has_rest = bool(self._engine.unused_data)
+
+
+# ---- bodies of HTTP messages
+
+
+async def read_body(message: "web.BaseRequest | ClientResponse", max_bytes: int) -> bytes | None:
+    """The whole body of a request or an answer; None as soon as it is known to be larger than that. Raises what aiohttp
+    raises for a body that cannot be read."""
+    if (message.content_length or 0) > max_bytes:
+        return None
+    body = bytearray()
+    async for chunk in message.content.iter_any():
+        body += chunk
+        if len(body) > max_bytes:
+            return None
+    return bytes(body)

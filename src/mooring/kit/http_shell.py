@@ -100,18 +100,6 @@ class HttpShell:
         self._listener = None
 
 
-async def read_body(incoming: web.BaseRequest, max_bytes: int) -> bytes | None:
-    """The whole body; None as soon as it is known to be larger than that. Raises web.RequestPayloadError."""
-    if (incoming.content_length or 0) > max_bytes:
-        return None
-    body = bytearray()
-    async for chunk in incoming.content.iter_any():
-        body += chunk
-        if len(body) > max_bytes:
-            return None
-    return bytes(body)
-
-
 def bears_token(headers: Mapping[str, str], token: str) -> bool:
     """Whether a request has this bearer token. The comparison takes the same time for every wrong token."""
     scheme, _, given = headers.get("Authorization", "").partition(" ")

@@ -5,7 +5,7 @@ empty by the time at which they wait for it: these functions accept that.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from math import inf
 from typing import Any, TypeVar
 
@@ -34,6 +34,36 @@ async def sooner(work: Awaitable[T], end: Awaitable[object]) -> T | None:
     finally:
         doing.cancel()
         ending.cancel()
+
+
+class TaskSet:
+    """Tasks that run beside their owner. Each is kept until it ends, because an event loop does not keep its tasks.
+
+    `on_end` is called with each task that has ended.
+    """
+
+    def __init__(self, on_end: "Callable[[asyncio.Task[None]], None] | None" = None) -> None:
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._on_end = on_end
+
+    def start(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        if self._on_end is not None:
+            task.add_done_callback(self._on_end)
+
+    def __len__(self) -> int:
+        return len(self._tasks)
+
+    def cancel(self) -> None:
+        """Cancel all tasks that are under way."""
+        for task in self._tasks:
+            task.cancel()
+
+    async def settle(self, patience_s: float | None = None) -> None:
+        """Return when all tasks have ended, or after `patience_s`."""
+        await settle(self._tasks, patience_s)
 
 
 # ---- the fence: until when this process may write, the one thing that the thread of the lease shares with the scheduler

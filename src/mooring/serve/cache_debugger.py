@@ -33,7 +33,11 @@ def compare(scheduler: Scheduler, nodes: Mapping[str, KubeObject], pods: Mapping
     log.v(3, "Cache comparer started")
     cached_nodes = {node.name for node in cluster.nodes.nodes if node is not None}
     known = {pod.uid for pod in cluster.nodes.pods()} | {entry.pod.uid for entry in scheduler.queued_pods()}
-    seen = {pod.uid for pod in pods.values() if isinstance(pod, Pod) and _is_tracked(scheduler, pod)}
+    seen = {
+        pod.uid
+        for pod in pods.values()
+        if isinstance(pod, Pod) and (pod.spec.node_name or scheduler.runner(pod.spec.scheduler_name) is not None)
+    }
     agree = True
     for what, ours, theirs in (("Nodes", cached_nodes, {item.name for item in nodes.values()}), ("Pods", known, seen)):
         missed, redundant = sorted(theirs - ours), sorted(ours - theirs)
@@ -52,10 +56,6 @@ def dump(scheduler: Scheduler, log: Log) -> None:
     summary = f"activeQ:{counts['active']}; backoffQ:{counts['backoff']}; unschedulablePods:{unschedulable}"
     pods = "\n".join(_pod_line(entry.pod) for entry in scheduler.queued_pods())
     log.info("Dump of scheduling queue", summary=summary, pods=pods)
-
-
-def _is_tracked(scheduler: Scheduler, pod: Pod) -> bool:
-    return bool(pod.spec.node_name) or scheduler.runner(pod.spec.scheduler_name) is not None
 
 
 def _nodes(scheduler: Scheduler) -> Iterator[str]:
@@ -107,7 +107,7 @@ def snapshot(
 
 
 def waiting_record(scheduler: Scheduler, pod: Pod) -> WaitingPodRecord | None:
-    """What is known of one pod that waits; None if it waits neither in the queue nor on Permit."""
+    """The record of one pod that waits; None if it waits neither in the queue nor on Permit."""
     waiting = scheduler.waiting.get(pod.id)
     if waiting is not None:
         return _permitted(waiting)

@@ -39,7 +39,7 @@ released before."""
 _QUIET_S = 60.0
 """At most one line in this time says that spans cannot be exported."""
 _SHOWN_CHARACTERS = 300
-"""Of the text of a fault."""
+"""Characters of the text of a fault that are shown."""
 
 
 class OpenTelemetryTracing(Tracing):
@@ -71,7 +71,7 @@ class OpenTelemetryTracing(Tracing):
 
 
 def _resource() -> Resource:
-    """Who the spans are from. OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES have precedence."""
+    """The source of the spans. OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES have precedence."""
     host = socket.gethostname()
     about = {"service.name": SERVICE_NAME, "service.version": VERSION, "service.instance.id": host}
     return Resource(about).merge(OTELResourceDetector().detect())

@@ -57,7 +57,7 @@ class TracingError(ValueError):
 
 
 class TracingSettings(msgspec.Struct, frozen=True):
-    """Where spans go, and of which share of attempts."""
+    """The exporters of spans, and the share of attempts that is traced."""
 
     ratio: float
     """0 to 1."""
@@ -66,7 +66,7 @@ class TracingSettings(msgspec.Struct, frozen=True):
     endpoint: str | None = None
     """None: the SDK reads it from the variables, or takes its default."""
     source: str = ""
-    """What turned tracing on, for messages."""
+    """The section or variable that turned tracing on, for messages."""
 
 
 def tracing_settings(section: TracingConfiguration | None, environ: Mapping[str, str]) -> TracingSettings | None:
@@ -180,14 +180,14 @@ PLUGIN_THRESHOLD = Duration(1_000_000)
 """A plugin that is busy for a millisecond takes longer than most decisions as a whole."""
 
 Report = Callable[[str], None]
-"""What to do with a message for the operator."""
+"""Called with a message for the operator."""
 
 
 class Tracing:
     """No tracing: base class and default."""
 
     def observe(self, observer: Observer, clock: Clock) -> tuple[Observer, RequestTraces]:
-        """What observes the scheduler instead of this observer, and what traces the requests of its driver."""
+        """The observer for the scheduler instead of this one, and what traces the requests of its driver."""
         return observer, RequestTraces()
 
     def close(self) -> None:

@@ -51,7 +51,7 @@ _EXEC_EXTENSION = "client.authentication.k8s.io/exec"
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What the settings depend on beside the files; tests pass their own."""
+    """Environment and clocks, on which the settings depend beside the files; tests pass their own."""
 
     environment: Mapping[str, str] = field(default_factory=lambda: os.environ, repr=False)
     clock: Clock = field(default_factory=SteadyClock)
@@ -101,7 +101,8 @@ def _context(config: Kubeconfig, name: str) -> Entry[Context]:
     if found is None:
         where = "contexts" if name else "current-context"
         wanted = name or config.current_context
-        problem = f"no context is named {wanted!r}{_alike(wanted, config.contexts)}{_there_are(config.contexts)}"
+        alike = did_you_mean(similar(wanted, config.contexts))
+        problem = f"no context is named {wanted!r}{alike}{_there_are(config.contexts)}"
         raise KubeconfigError(files, where, problem)
     return found
 
@@ -112,10 +113,6 @@ def _named(entries: Mapping[str, Entry[T]], context: Entry[Context], kind: str, 
     if name not in entries:
         raise context.error(kind, f"no {kind} is named {name!r}{_there_are(entries)}")
     return entries[name]
-
-
-def _alike(name: str, entries: Mapping[str, Any]) -> str:
-    return did_you_mean(similar(name, entries))
 
 
 def _there_are(entries: Mapping[str, Any]) -> str:

@@ -101,6 +101,9 @@ class Reflector:
         self._options = reflector_options or ReflectorOptions()
         self.record = WatchRecord(self._options.timing)
         self._mirror = Mirror(spec, listen, self._options.report)
+        self.objects: Mapping[str, KubeObject] = self._mirror.known.objects
+        """The known objects by key. Callers must not change it."""
+        self.statistics: Statistics = self._mirror.statistics
         self._pace = RetryBackoff(self._options.timing, self._options.draw)
         self._must_list = True
         self._not_older_than: str | None = None
@@ -125,25 +128,19 @@ class Reflector:
         """The latest version seen: a watch can continue from it."""
         return self._mirror.version
 
-    @property
-    def objects(self) -> Mapping[str, KubeObject]:
-        """The known objects by key. Callers must not change it."""
-        return self._mirror.known.objects
-
     def take_line(self, line: bytes) -> None:
         """Take a line that no watch has delivered: a self-check found that it was lost. Not while a list arrives, which
         shows the same."""
         if not self._mirror.is_listing:
             self._mirror.correct(line)
 
-    @property
-    def statistics(self) -> Statistics:
-        return self._mirror.statistics
-
     async def run(self) -> None:
         while True:
             try:
-                await (self._list() if self._must_list else self._follow_watch())
+                if self._must_list:
+                    await self._list()
+                else:
+                    await self._stream({**self._lasting(), **_present(resourceVersion=self._mirror.version)})
             except (ApiError, Unanswered, CredentialsError) as fault:
                 await self._recover(fault)
 
@@ -155,7 +152,9 @@ class Reflector:
         self._mirror.begin_list()
         if self._can_stream:
             try:
-                await self._stream({**self._streaming_list(), **_present(resourceVersion=self._not_older_than)})
+                streamed = {"resourceVersionMatch": "NotOlderThan", "sendInitialEvents": "true"}
+                version = _present(resourceVersion=self._not_older_than)
+                await self._stream({**self._lasting(), **streamed, **version})
             except ApiError as refusal:
                 if not self._mirror.is_listing or not rules_out_streaming(refusal):
                     raise
@@ -168,9 +167,6 @@ class Reflector:
                 self._mirror.begin_list()
         if self._mirror.is_listing:
             await self._list_in_pages()
-
-    def _streaming_list(self) -> dict[str, str]:
-        return {**self._lasting(), "resourceVersionMatch": "NotOlderThan", "sendInitialEvents": "true"}
 
     async def _list_in_pages(self) -> None:
         version = "0" if self._not_older_than is None else self._not_older_than
@@ -189,9 +185,6 @@ class Reflector:
         self.settled.set()
 
     # ---- watches
-
-    async def _follow_watch(self) -> None:
-        await self._stream({**self._lasting(), **_present(resourceVersion=self._mirror.version)})
 
     def _lasting(self) -> dict[str, str]:
         asked_s = SHORTEST_S + int(self._options.draw() * (LONGEST_S - SHORTEST_S))
@@ -329,13 +322,14 @@ def _present(**params: str | None) -> dict[str, str]:
 
 
 def watched_with(gates: Mapping[str, bool]) -> tuple[KindSpec, ...]:
-    """What a scheduler with these feature gates watches, the required resources first. A gate that is not named is off."""
+    """The kinds that a scheduler with these feature gates watches, the required ones first. A gate that is not named is
+    off."""
     required_first = sorted(kinds.WATCHED.items(), key=lambda entry: not entry[1].is_required)
     return tuple(spec for spec, watch in required_first if watch.is_on(gates))
 
 
 WATCHED: tuple[KindSpec, ...] = watched_with({})
-"""What every scheduler watches."""
+"""The kinds that every scheduler watches."""
 
 
 class Reflectors:

@@ -9,7 +9,7 @@ import msgspec
 
 from mooring.api.api_errors import ApiError, internal_error
 from mooring.api.decode import decode_as
-from mooring.apiclient.request_errors import Unreadable, failed_status
+from mooring.apiclient.request_errors import ListMeta, Unreadable, failed_status
 from mooring.model.meta import KubeObject, ObjectMeta
 
 T = TypeVar("T", bound=KubeObject)
@@ -66,14 +66,10 @@ class _Identified(msgspec.Struct):
     metadata: _Identity
 
 
-class _WatchPageMetadata(msgspec.Struct, rename="camel"):
-    resource_version: str | None = None
-
-
 class _WatchPage(msgspec.Struct, Generic[T]):
     kind: str = ""
     items: list[T] | None = None
-    metadata: _WatchPageMetadata = msgspec.field(default_factory=_WatchPageMetadata)
+    metadata: ListMeta = msgspec.field(default_factory=ListMeta)
 
 
 class LineDecoder(Generic[T]):

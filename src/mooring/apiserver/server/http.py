@@ -27,7 +27,8 @@ from mooring.apiserver.resource_api import ResourceApi
 from mooring.apiserver.server.dispatch import OPEN_TO_ALL, answer
 from mooring.apiserver.server.request import MAX_BODY_BYTES, Answer, Request, refusal
 from mooring.apiserver.server.watching import BOOKMARK_S, WatchResponse
-from mooring.kit.http_shell import HttpShell, bears_token, read_body
+from mooring.kit.bounded_reading import read_body
+from mooring.kit.http_shell import HttpShell, bears_token
 from mooring.kit.listener import ConnectionLimits
 from mooring.kit.same_origin import is_own_host, is_own_origin
 from mooring.kit.shown_text import whole_characters

@@ -25,7 +25,7 @@ from mooring.dashboard.serving.api_paths import (
     refusal_reply,
 )
 from mooring.dashboard.serving.sampler import Sampler, StreamClient, Streams
-from mooring.kit.http_shell import read_body
+from mooring.kit.bounded_reading import read_body
 from mooring.kit.same_origin import is_own_origin
 from mooring.kit.tasks import settle
 from mooring.queue.entry import ReportFault

@@ -15,11 +15,12 @@ instance then never takes a lease: it renews one that names it, and lets it expi
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Literal
 
 import msgspec
 
 from mooring.api.json_objects import JsonObject
+from mooring.kit.logs import Log
 from mooring.serve.lease.lease_record import LeaseName, LeaseRecord, changed_lease, new_lease
 
 JITTER = 1.2
@@ -56,7 +57,7 @@ class ElectionTimes:
 
     @property
     def written_s(self) -> int:
-        """What the Lease says, and so how long candidates wait: the API has whole seconds."""
+        """The duration in the Lease, for which candidates wait: the API has whole seconds."""
         return int(self.lease_duration_s)
 
     @property
@@ -122,18 +123,8 @@ class Unfulfilled(msgspec.Struct, frozen=True):
 Heard = Found | NoLease | Unfulfilled
 
 
-class Notes(Protocol):
-    """Where the election logs; `kit.logs.Log` is one."""
-
-    def info(self, message: str, /, **keys: Any) -> None: ...
-
-    def v(self, verbosity: int, message: str, /, **keys: Any) -> None: ...
-
-    def error(self, message: str, error: BaseException | None = None, /, **keys: Any) -> None: ...
-
-
 class Candidate(msgspec.Struct, frozen=True):
-    """Who stands for election, for what, and what it needs from outside."""
+    """An instance that stands for election, its lease, and what it needs from outside."""
 
     identity: str
     lease: LeaseName
@@ -153,12 +144,14 @@ class Election:
     called at any time and needs no I/O.
     """
 
-    def __init__(self, candidate: Candidate, notes: Notes) -> None:
+    def __init__(self, candidate: Candidate, notes: Log) -> None:
         if not candidate.identity:
             raise ElectionError("Lock identity is empty")
         self._candidate = candidate
         self._times = candidate.times
         self._notes = notes
+        self._lock = {"lock": str(candidate.lease)}
+        """A part of every log line."""
         self._lease: JsonObject | None = None
         self._record = LeaseRecord()
         self._observed_s = 0.0
@@ -197,7 +190,7 @@ class Election:
     # ---- what to do
 
     def step(self, now_s: float) -> Step:
-        """What to do now: a request, a pause, or Over. Raises RuntimeError while a request is open."""
+        """The next thing to do: a request, a pause, or Over. Raises RuntimeError while a request is open."""
         self._check_deadline(now_s)
         if self._over is not None:
             return self._over
@@ -227,7 +220,7 @@ class Election:
         self._is_leader = False
         self._ask, self._is_asked = None, False
         self._over = Over(why)
-        self._notes.info("Failed to renew lease", lock=str(self._candidate.lease), err=why)
+        self._notes.info("Failed to renew lease", **self._lock, err=why)
 
     def _update(self, acquire_time: str, transitions: int) -> Update:
         assert self._lease is not None
@@ -267,13 +260,13 @@ class Election:
                 else:
                     self._take_or_wait(now_s)
             case NoLease() if self._candidate.is_coordinated:
-                self._notes.info("Lease lock not found", lock=str(self._candidate.lease))
+                self._notes.info("Lease lock not found", **self._lock)
                 self._try_later(now_s)
             case NoLease():
                 self._written = self._ours("", 0)
                 self._ask = Create(new_lease(self._candidate.lease, self._written))
             case Unfulfilled(error):
-                self._notes.error("Error retrieving lease lock", None, lock=str(self._candidate.lease), err=error)
+                self._notes.error("Error retrieving lease lock", None, **self._lock, err=error)
                 self._try_later(now_s)
 
     def _observe(self, now_s: float, lease: JsonObject) -> None:
@@ -290,15 +283,14 @@ class Election:
         elif self._is_leader and record.holder:
             self._stop("another instance leads")
         elif record.holder and now_s < self._observed_s + record.duration_s:
-            keys = {"lock": str(self._candidate.lease), "holder": record.holder}
-            self._notes.v(4, "Lease is held by and has not yet expired", **keys)
+            self._notes.v(4, "Lease is held by and has not yet expired", **self._lock, holder=record.holder)
             self._try_later(now_s)
         else:
             self._ask = self._update("", record.transitions + 1)
 
     def _renew_if_assigned(self, now_s: float) -> None:
         """Renew a lease that names us and is not over. Everything else is the API server's business."""
-        record, keys = self._record, {"lock": str(self._candidate.lease)}
+        record, keys = self._record, self._lock
         if self._is_leader and record.holder and record.holder != self._candidate.identity:
             self._stop("another instance leads")
         elif now_s >= self._observed_s + record.duration_s:
@@ -326,16 +318,16 @@ class Election:
             self._try_later(now_s)
             return
         if not self._is_leader:
-            self._notes.info("Successfully acquired lease", lock=str(self._candidate.lease))
+            self._notes.info("Successfully acquired lease", **self._lock)
         else:
-            self._notes.v(5, "Successfully renewed lease", lock=str(self._candidate.lease))
+            self._notes.v(5, "Successfully renewed lease", **self._lock)
         self._is_leader, self._ends_s = True, ends_s
         self._due_s = now_s + self._times.retry_period_s
 
     def _hear_refused(self, now_s: float, asked: Create | Update, answer: NoLease | Unfulfilled) -> None:
         """The write failed. After an optimistic renewal, read the lease at once; otherwise try again later."""
         error = answer.error if isinstance(answer, Unfulfilled) else "the lease is gone"
-        keys = {"lock": str(self._candidate.lease), "err": error}
+        keys = {**self._lock, "err": error}
         if self._is_optimistic:
             self._notes.v(2, "Failed to update lease optimistically, falling back to slow path", **keys)
             self._is_optimistic, self._ask = False, Read()

@@ -1,13 +1,16 @@
 """Leader election against an API server: makes the requests of `leader_election`, calls back when leading starts or stops,
 and releases the lease at the end.
 
-It runs on any event loop, so tests run it on virtual time; `mooring run` uses the loop of `lease_thread`.
+The elector runs on any event loop, so tests run it on virtual time; `mooring run` renews the lease in a thread of its own,
+with its own loop and connections.
 """
 
 import asyncio
 import socket
+import threading
 import uuid
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from random import SystemRandom
 from typing import Literal, TypeVar
 
@@ -22,9 +25,9 @@ from mooring.apiclient.request_errors import Unanswered
 from mooring.apiclient.throttle import Timing
 from mooring.framework.config.feature_gates import with_defaults
 from mooring.framework.config.types import ClientConnectionConfiguration, LeaderElectionConfiguration
-from mooring.kit.clock import Clock, WallClock, elapsed_s, in_micros, in_seconds
+from mooring.kit.clock import Clock, WallClock, elapsed_s, in_micros
 from mooring.kit.logs import Log
-from mooring.kit.tasks import Fence, settle, sooner
+from mooring.kit.tasks import Fence, TaskSet, settle, sooner
 from mooring.serve.lease.leader_election import (
     Ask,
     Candidate,
@@ -42,13 +45,12 @@ from mooring.serve.lease.leader_election import (
     Update,
 )
 from mooring.serve.lease.lease_record import (
-    API_VERSION,
     CandidateName,
     LeaseCandidacy,
-    LeaseClient,
     LeaseName,
     LeaseRecord,
     changed_lease,
+    leader_event,
 )
 
 T = TypeVar("T")
@@ -64,7 +66,7 @@ _LEASE_BYTES = 1 << 20
 
 
 class ElectorSettings(msgspec.Struct, frozen=True):
-    """Who stands for which lease, and how long everything takes."""
+    """The instance, the lease that it stands for, and how long everything takes."""
 
     identity: str
     lease: LeaseName = msgspec.field(default_factory=lambda: LeaseName("kube-system", "kube-scheduler"))
@@ -131,12 +133,12 @@ class LeaderElector:
 
     def __init__(
         self,
-        client: LeaseClient,
+        client: ApiClient,
         settings: ElectorSettings,
         callbacks: Callbacks,
         log: Log,
         around: TimeAndChance | None = None,
-        events: LeaseClient | None = None,
+        events: ApiClient | None = None,
         fence: Fence | None = None,
     ) -> None:
         """`events` is the client for events; None writes none. The elector keeps `fence` open while it leads."""
@@ -157,7 +159,7 @@ class LeaderElector:
         self._may_hold = False
         """Whether the lease may have our identity: a write was sent, and it is not known to have failed. Then `run` releases
         the lease at the end."""
-        self._posting: set[asyncio.Task[None]] = set()
+        self._posting = TaskSet()
 
     def is_leading(self) -> bool:
         """Whether this instance leads now, by the clock. Never true for two instances at the same moment."""
@@ -187,7 +189,8 @@ class LeaderElector:
         if self._may_hold:
             limit_s = times.renew_deadline_s if outcome == "stopped" else times.request_s
             await self._within(self._release(), limit_s)
-        await self._finish_events()
+        await self._posting.settle(_LAST_EVENTS_S)
+        self._posting.cancel()
         return outcome
 
     async def _stand(self) -> Outcome:
@@ -284,22 +287,17 @@ class LeaderElector:
     def _post_event(self, what: str) -> None:
         if self._events is None or self._election.lease is None:
             return
-        event = leader_event(self._election.lease, self._settings, what, self._around.wall.now_ns())
-        task = asyncio.ensure_future(self._post(self._events, event))
-        self._posting.add(task)
-        task.add_done_callback(self._posting.discard)
+        settings, now_ns = self._settings, self._around.wall.now_ns()
+        message = f"{settings.identity} {what}"
+        event = leader_event(self._election.lease, settings.lease, settings.component, message, now_ns)
+        self._posting.start(self._post(self._events, event))
 
-    async def _post(self, events: LeaseClient, event: JsonObject) -> None:
+    async def _post(self, events: ApiClient, event: JsonObject) -> None:
         """A failure is only logged: nothing depends on events."""
         try:
             await events.post(f"/api/v1/namespaces/{self._settings.lease.namespace}/events", event)
         except (ApiError, Unanswered, CredentialsError) as error:
             self._log.v(2, "Unable to write event", err=error)
-
-    async def _finish_events(self) -> None:
-        await settle(self._posting, _LAST_EVENTS_S)
-        for task in self._posting:
-            task.cancel()
 
     # ---- time
 
@@ -316,26 +314,97 @@ class LeaderElector:
         return await sooner(work, self._around.timing.sleep(max(0.0, limit_s)))
 
 
-def leader_event(lease: JsonObject, settings: ElectorSettings, what: str, now_ns: int) -> JsonObject:
-    """Parity: an event of the core group (v1), though all other events of a scheduler are of events.k8s.io."""
-    metadata, now = lease.get("metadata") or {}, in_seconds(now_ns)
-    name, namespace = settings.lease.name, settings.lease.namespace
-    of_lease = {key: metadata[key] for key in ("uid", "resourceVersion") if key in metadata}
-    return {
-        "apiVersion": "v1",
-        "kind": "Event",
-        "metadata": {"name": f"{name}.{now_ns:x}", "namespace": namespace},
-        "involvedObject": {
-            "kind": "Lease", "namespace": namespace, "name": name, "apiVersion": API_VERSION, **of_lease
-        },
-        "reason": "LeaderElection",
-        "message": f"{settings.identity} {what}",
-        "source": {"component": settings.component},
-        "firstTimestamp": now,
-        "lastTimestamp": now,
-        "count": 1,
-        "type": "Normal",
-        "eventTime": None,
-        "reportingComponent": settings.component,
-        "reportingInstance": "",
-    }  # fmt: skip
+# ---- the thread
+#
+# An attempt on a large cluster may keep the main loop busy for longer than a lease lasts; the interpreter still lets this
+# thread run every few milliseconds. The threads share the deadline of the fence and nothing else. This thread reports to
+# the main loop with `call_soon_threadsafe`, and the fence stops writes even while the main loop is too busy to get the
+# report.
+
+
+class LeaseThread:
+    """Renews the lease in a thread with its own event loop and connections. The main loop makes and uses it, and runs the
+    callbacks. `over` ends when the thread does."""
+
+    def __init__(
+        self,
+        access: ConnectionSettings,
+        connection: ClientConnectionConfiguration,
+        user_agent: str,
+        settings: ElectorSettings,
+        callbacks: Callbacks,
+        fence: Fence,
+        log: Log,
+        wall: Clock | None = None,
+    ) -> None:
+        """`access` must not be used by the main loop: credentials keep state that belongs to one event loop. The times in
+        the lease come from `wall`."""
+        self._access = access
+        self._connection = connection
+        self._user_agent = user_agent
+        self._settings = settings
+        self._callbacks = callbacks
+        self._fence = fence
+        self._log = log
+        self._around = TimeAndChance(wall=wall or WallClock())
+        self._main = asyncio.get_running_loop()
+        self.over: asyncio.Future[Outcome] = self._main.create_future()
+        self._own: asyncio.AbstractEventLoop | None = None
+        self._elector: LeaderElector | None = None
+        self._is_stopping = False
+        # A daemon: a second SIGTERM, or a bug on the main loop, ends the process without waiting for a request.
+        self._thread = threading.Thread(target=self._work, name="lease", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Ask the thread to release the lease; `over` is done when it has."""
+        self._is_stopping = True
+        if self._elector is not None and self._own is not None:
+            with suppress(RuntimeError):  # the loop is closed: the thread has stopped already
+                self._own.call_soon_threadsafe(self._elector.stop)
+
+    # ---- in the thread
+
+    def _work(self) -> None:
+        """The body of the thread. An exception shuts the fence before it is reported: nothing renews the lease any
+        more."""
+        try:
+            outcome = asyncio.run(self._stand())
+        except BaseException as fault:
+            self._fence.shut()
+            self._tell(lambda fault=fault: self._settle(fault))  # type: ignore[misc]
+        else:
+            self._tell(lambda: self._settle(outcome))
+
+    async def _stand(self) -> Outcome:
+        """Connect, and run the elector until it stops or loses the lease."""
+        connection, callbacks = self._connection, self._callbacks
+        async with (
+            lease_client(self._access, self._user_agent, connection, self._settings.times) as leases,
+            ApiClient(self._access, self._user_agent, connection.qps, connection.burst) as events,
+        ):
+            told = Callbacks(
+                lambda: self._tell(callbacks.on_started_leading),
+                lambda: self._tell(callbacks.on_stopped_leading),
+                lambda leads: self._tell(lambda: callbacks.on_master_status(leads)),
+            )
+            elector = LeaderElector(leases, self._settings, told, self._log, self._around, events, self._fence)
+            self._own, self._elector = asyncio.get_running_loop(), elector
+            if self._is_stopping:  # `stop` was called before there was an elector
+                elector.stop()
+            return await elector.run()
+
+    def _tell(self, news: Callable[[], None]) -> None:
+        with suppress(RuntimeError):  # the main loop is closed: the process ends
+            self._main.call_soon_threadsafe(news)
+
+    def _settle(self, outcome: Outcome | BaseException) -> None:
+        """On the main loop."""
+        if self.over.done():
+            return
+        if isinstance(outcome, BaseException):
+            self.over.set_exception(outcome)
+        else:
+            self.over.set_result(outcome)

@@ -1,20 +1,18 @@
-"""What a Lease says about who leads, and the Lease to write next.
+"""Leases and LeaseCandidates as objects: who leads, and what an instance writes next.
 
 No time of a Lease is ever compared with a clock: clocks of two machines differ. `leader_election.py` only asks whether a
 record has changed.
 """
 
-from typing import Any, Protocol
-
 import msgspec
 
 from mooring.api.api_errors import ApiError
 from mooring.api.json_objects import JsonObject, at
+from mooring.apiclient.client import ApiClient
 from mooring.apiclient.credentials import CredentialsError
 from mooring.apiclient.request_errors import Unanswered
 from mooring.apiclient.throttle import Timing
-from mooring.apiclient.transport import Params
-from mooring.kit.clock import Clock, in_micros
+from mooring.kit.clock import Clock, in_micros, in_seconds
 from mooring.kit.logs import Log
 from mooring.model.release import KUBERNETES_VERSION
 
@@ -22,7 +20,7 @@ API_VERSION = "coordination.k8s.io/v1"
 
 
 class LeaseName(msgspec.Struct, frozen=True):
-    """Which Lease the instances compete for, and its paths at the API server."""
+    """The Lease that the instances compete for, with its paths at the API server."""
 
     namespace: str
     name: str
@@ -39,18 +37,24 @@ class LeaseName(msgspec.Struct, frozen=True):
         return f"{self.collection}/{self.name}"
 
 
-class _LeaseSpec(msgspec.Struct, rename="camel"):
-    holder_identity: str | None = None
-    lease_duration_seconds: int | None = None
-    acquire_time: str | None = None
-    renew_time: str | None = None
-    lease_transitions: int | None = None
+class _WrittenRecord(msgspec.Struct):
+    """A LeaseRecord as the API has it."""
+
+    holder: str | None = msgspec.field(default=None, name="holderIdentity")
+    duration_s: int | None = msgspec.field(default=None, name="leaseDurationSeconds")
+    acquire_time: str | None = msgspec.field(default=None, name="acquireTime")
+    renew_time: str | None = msgspec.field(default=None, name="renewTime")
+    transitions: int | None = msgspec.field(default=None, name="leaseTransitions")
     strategy: str | None = None
-    preferred_holder: str | None = None
+    preferred_holder: str | None = msgspec.field(default=None, name="preferredHolder")
 
 
 class _Lease(msgspec.Struct):
-    spec: _LeaseSpec | None = None
+    spec: _WrittenRecord | None = None
+
+
+_OF_COORDINATION = ("strategy", "preferredHolder")
+"""Fields that a Lease has only where the API server picks leaders."""
 
 
 class LeaseRecord(msgspec.Struct, frozen=True):
@@ -69,28 +73,13 @@ class LeaseRecord(msgspec.Struct, frozen=True):
     @classmethod
     def of(cls, lease: object) -> "LeaseRecord":
         """The record in a Lease as the API server returns it. Raises ValueError for something else."""
-        spec = msgspec.convert(lease, _Lease).spec or _LeaseSpec()
-        return cls(
-            spec.holder_identity or "",
-            spec.lease_duration_seconds or 0,
-            spec.acquire_time or "",
-            spec.renew_time or "",
-            spec.lease_transitions or 0,
-            spec.strategy or "",
-            spec.preferred_holder or "",
-        )
+        written = msgspec.structs.asdict(msgspec.convert(lease, _Lease).spec or _WrittenRecord())
+        return cls(**{name: value for name, value in written.items() if value is not None})
 
     def spec(self) -> JsonObject:
         """The spec of the Lease with this record."""
-        coordination = {"strategy": self.strategy, "preferredHolder": self.preferred_holder}
-        return {
-            "holderIdentity": self.holder,
-            "leaseDurationSeconds": self.duration_s,
-            "acquireTime": self.acquire_time,
-            "renewTime": self.renew_time,
-            "leaseTransitions": self.transitions,
-            **{name: text for name, text in coordination.items() if text},
-        }
+        written = msgspec.to_builtins(_WrittenRecord(**msgspec.structs.asdict(self)))
+        return {name: value for name, value in written.items() if value or name not in _OF_COORDINATION}
 
 
 def new_lease(name: LeaseName, record: LeaseRecord) -> JsonObject:
@@ -104,25 +93,38 @@ def changed_lease(lease: JsonObject, record: LeaseRecord) -> JsonObject:
     return {**lease, "apiVersion": API_VERSION, "kind": "Lease", "spec": record.spec()}
 
 
+def leader_event(lease: JsonObject, of: LeaseName, component: str, message: str, now_ns: int) -> JsonObject:
+    """The event about who leads. Parity: an event of the core group (v1), though all other events of a scheduler are of
+    events.k8s.io."""
+    metadata, now = lease.get("metadata") or {}, in_seconds(now_ns)
+    name, namespace = of.name, of.namespace
+    of_lease = {key: metadata[key] for key in ("uid", "resourceVersion") if key in metadata}
+    return {
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {"name": f"{name}.{now_ns:x}", "namespace": namespace},
+        "involvedObject": {
+            "kind": "Lease", "namespace": namespace, "name": name, "apiVersion": API_VERSION, **of_lease
+        },
+        "reason": "LeaderElection",
+        "message": message,
+        "source": {"component": component},
+        "firstTimestamp": now,
+        "lastTimestamp": now,
+        "count": 1,
+        "type": "Normal",
+        "eventTime": None,
+        "reportingComponent": component,
+        "reportingInstance": "",
+    }  # fmt: skip
+
+
 # ---- A LeaseCandidate: this instance stands for a lease whose holder the API server picks (coordinated leader
 # election).
 #
 # The server asks its candidates for a sign of life by writing `pingTime`; one that does not renew within five seconds
 # is not picked. Upstream watches its candidate; here it is read every retry period, which takes no right to list or
 # watch.
-
-
-# ---- The requests that leader election makes.
-
-
-class LeaseClient(Protocol):
-    """The methods of ApiClient that elector and candidate use."""
-
-    async def get(self, path: str, params: Params | None = None) -> Any: ...
-
-    async def post(self, path: str, body: Any, params: Params | None = None) -> Any: ...
-
-    async def put(self, path: str, body: Any, params: Params | None = None) -> Any: ...
 
 
 CANDIDATE_VERSION = "coordination.k8s.io/v1beta1"
@@ -136,7 +138,7 @@ _MAJOR_MINOR = KUBERNETES_VERSION.rpartition(".")[0]
 
 
 class CandidateName(msgspec.Struct, frozen=True):
-    """Where the LeaseCandidate of an instance is: it is named after the identity that the lease has of its holder."""
+    """The place of the LeaseCandidate of an instance: it is named after the identity that the lease has of its holder."""
 
     lease: LeaseName
     identity: str
@@ -179,7 +181,7 @@ def _ping(candidate: JsonObject) -> str:
 class LeaseCandidacy:
     """Keeps the candidate of this instance alive: creates it, answers pings, and renews it every five minutes."""
 
-    def __init__(self, client: LeaseClient, name: CandidateName, timing: Timing, wall: Clock, log: Log) -> None:
+    def __init__(self, client: ApiClient, name: CandidateName, timing: Timing, wall: Clock, log: Log) -> None:
         self._client = client
         self._name = name
         self._timing = timing

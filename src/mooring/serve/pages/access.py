@@ -11,7 +11,7 @@ import ipaddress
 import secrets
 from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, TypeVar
 
 import msgspec
 
@@ -20,7 +20,6 @@ from mooring.apiclient.client import ApiClient, Limits
 from mooring.apiclient.connection_settings import ConnectionSettings
 from mooring.apiclient.credentials import CredentialsError
 from mooring.apiclient.request_errors import Unanswered, Unreadable
-from mooring.apiclient.transport import Params
 from mooring.kit.logs import Log
 from mooring.kit.shown_text import quoted
 
@@ -52,7 +51,7 @@ ANONYMOUS = CallingUser("system:anonymous", (UNAUTHENTICATED,))
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """What is known of the sender of a request before any review."""
+    """The sender of a request, as known before any review."""
 
     authorization: str = field(default="", repr=False)
     certified: CallingUser | None = None
@@ -86,6 +85,28 @@ def is_loopback(address: str) -> bool:
         return False
     inner = found.ipv4_mapped if isinstance(found, ipaddress.IPv6Address) else None
     return (inner or found).is_loopback
+
+
+# ---- settings
+
+
+ALWAYS_ALLOWED = ("/healthz", "/readyz", "/livez")
+"""The default of --authorization-always-allow-paths: kubelets probe them without credentials."""
+
+
+class AccessSettings(msgspec.Struct, frozen=True):
+    """The settings of access, as flags give them; the times are how long an answer is kept, in seconds."""
+
+    always_allowed: Sequence[str] = ALWAYS_ALLOWED
+    """Exact paths; one that ends in `*` stands for all paths with that prefix."""
+    token_s: float = 10.0
+    allowed_s: float = 10.0
+    denied_s: float = 10.0
+
+    def __post_init__(self) -> None:
+        for path in self.always_allowed:
+            if "*" in path[:-1]:
+                raise ValueError(f"--authorization-always-allow-paths: a * may stand only at the end: {quoted(path)}")
 
 
 # ---- reviews by the API server
@@ -138,12 +159,6 @@ _QPS, _BURST = 200.0, 400
 """Upstream's limits for the clients of delegated authentication and authorization."""
 
 
-class ReviewClient(Protocol):
-    """The method of ApiClient that reviews use."""
-
-    async def post(self, path: str, body: Any, params: Params | None = None) -> Any: ...
-
-
 def review_client(access: ConnectionSettings, user_agent: str) -> ApiClient:
     """A client for reviews alone, so that callers of pages cannot delay binds."""
     return ApiClient(access, user_agent, _QPS, _BURST, limits=Limits(request_s=REVIEW_S, answer_bytes=1 << 20))
@@ -167,12 +182,21 @@ class _Review(msgspec.Struct):
     status: _Status | None = None
 
 
-class TokenReviews:
-    """Who a token belongs to. Keeps keyed digests of tokens, not tokens: a memory dump shows no credentials."""
+class Permission(msgspec.Struct, frozen=True):
+    """The answer of a SubjectAccessReview; `reason` is shown to a caller that is refused."""
 
-    def __init__(self, client: ReviewClient, remembered: ReviewCache[bytes, CallingUser | None]) -> None:
+    allowed: bool
+    reason: str = ""
+
+
+class TokenReviews:
+    """Finds the users of tokens. Keeps keyed digests of tokens, not tokens: a memory dump shows no credentials."""
+
+    def __init__(self, client: ApiClient, settings: AccessSettings, monotonic_s: Callable[[], float]) -> None:
         self._client = client
-        self._remembered = remembered
+        self._remembered: ReviewCache[bytes, CallingUser | None] = ReviewCache(
+            lambda user: settings.token_s, monotonic_s
+        )
         self._salt = secrets.token_bytes(32)
 
     async def user(self, token: str) -> CallingUser | None:
@@ -182,8 +206,7 @@ class TokenReviews:
 
     async def _ask(self, token: str) -> CallingUser | None:
         """One TokenReview."""
-        body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": {"token": token}}
-        status = _status(await self._client.post(TOKEN_REVIEWS, body), "TokenReview")
+        status = await _review(self._client, TOKEN_REVIEWS, "TokenReview", {"token": token})
         if not status.authenticated or status.user is None:
             return None
         told = status.user
@@ -191,21 +214,14 @@ class TokenReviews:
         return CallingUser(told.username, tuple(told.groups or ()), told.uid, extra)
 
 
-class Permission(msgspec.Struct, frozen=True):
-    """The answer of a SubjectAccessReview; `reason` is shown to a caller that is refused."""
-
-    allowed: bool
-    reason: str = ""
-
-
 class AccessReviews:
     """Whether a user may do something to a path."""
 
-    def __init__(
-        self, client: ReviewClient, remembered: "ReviewCache[tuple[CallingUser, str, str], Permission]"
-    ) -> None:
+    def __init__(self, client: ApiClient, settings: AccessSettings, monotonic_s: Callable[[], float]) -> None:
         self._client = client
-        self._remembered = remembered
+        self._remembered: ReviewCache[tuple[CallingUser, str, str], Permission] = ReviewCache(
+            lambda verdict: settings.allowed_s if verdict.allowed else settings.denied_s, monotonic_s
+        )
 
     async def verdict(self, user: CallingUser, verb: str, path: str) -> Permission:
         """Raises what the client raises."""
@@ -219,20 +235,18 @@ class AccessReviews:
             spec["uid"] = user.uid
         if user.extra:
             spec["extra"] = {key: [*values] for key, values in user.extra}
-        body = {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": spec}
-        status = _status(await self._client.post(ACCESS_REVIEWS, body), "SubjectAccessReview")
+        status = await _review(self._client, ACCESS_REVIEWS, "SubjectAccessReview", spec)
         return Permission(status.allowed, status.reason)
 
 
-def _status(answer: Any, kind: str) -> _Status:
+async def _review(client: ApiClient, path: str, kind: str, spec: Mapping[str, Any]) -> _Status:
+    """The status of a review that the API server answers."""
+    api_version = path.removeprefix("/apis/").rpartition("/")[0]
+    answer = await client.post(path, {"apiVersion": api_version, "kind": kind, "spec": spec})
     try:
         return msgspec.convert(answer, _Review).status or _Status()
     except msgspec.ValidationError as error:
         raise Unreadable(f"the answer is no {kind}: {error}") from None
-
-
-ALWAYS_ALLOWED = ("/healthz", "/readyz", "/livez")
-"""The default of --authorization-always-allow-paths: kubelets probe them without credentials."""
 
 
 # ---- the authorizer
@@ -240,21 +254,6 @@ ALWAYS_ALLOWED = ("/healthz", "/readyz", "/livez")
 
 class ReviewFailed(Exception):
     """The API server did not answer a review; the caller gets a 500."""
-
-
-class AccessSettings(msgspec.Struct, frozen=True):
-    """What the flags say; the times are how long an answer is kept, in seconds."""
-
-    always_allowed: Sequence[str] = ALWAYS_ALLOWED
-    """Exact paths; one that ends in `*` stands for all paths with that prefix."""
-    token_s: float = 10.0
-    allowed_s: float = 10.0
-    denied_s: float = 10.0
-
-    def __post_init__(self) -> None:
-        for path in self.always_allowed:
-            if "*" in path[:-1]:
-                raise ValueError(f"--authorization-always-allow-paths: a * may stand only at the end: {quoted(path)}")
 
 
 class RequestAuthorizer:
@@ -319,18 +318,15 @@ def _denied(user: CallingUser, verb: str, path: str, reason: str) -> ApiError:
 
 def request_authorizer(
     settings: AccessSettings,
-    authentication: ReviewClient | None,
-    authorization: ReviewClient | None,
+    authentication: ApiClient | None,
+    authorization: ApiClient | None,
     monotonic_s: Callable[[], float],
     log: Log,
 ) -> RequestAuthorizer:
     """The authorizer that asks through these clients; None leaves out the check."""
-    tokens, reviews = None, None
-    if authentication is not None:
-        tokens = TokenReviews(authentication, ReviewCache(lambda user: settings.token_s, monotonic_s))
-    if authorization is not None:
-        verdicts: ReviewCache[tuple[CallingUser, str, str], Permission] = ReviewCache(
-            lambda verdict: settings.allowed_s if verdict.allowed else settings.denied_s, monotonic_s
-        )
-        reviews = AccessReviews(authorization, verdicts)
-    return RequestAuthorizer(settings, tokens, reviews, log)
+    return RequestAuthorizer(
+        settings,
+        None if authentication is None else TokenReviews(authentication, settings, monotonic_s),
+        None if authorization is None else AccessReviews(authorization, settings, monotonic_s),
+        log,
+    )

@@ -13,7 +13,7 @@ JSON = "application/json"
 
 
 class PageRequest(msgspec.Struct, frozen=True):
-    """What a page may look at. `body` is empty unless the page reads one."""
+    """A request, as pages see it. `body` is empty unless the page reads one."""
 
     method: str = "GET"
     path: str = "/"
@@ -26,7 +26,7 @@ class PageRequest(msgspec.Struct, frozen=True):
 
 
 class PageReply(msgspec.Struct, frozen=True):
-    """What the server sends; it adds the headers that all replies have."""
+    """The reply of a page. The server adds the headers that all replies have."""
 
     body: bytes
     status: int = 200

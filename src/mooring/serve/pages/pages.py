@@ -1,11 +1,12 @@
-"""Which page answers at which path, the health pages, and the page that changes the verbosity of logs.
+"""The pages by their paths, the health pages, and the page that changes the verbosity of logs.
 
 Paths, texts and status codes are kube-scheduler's: probes, scrapers and scripts depend on them. What the pages show comes
-from callables, so that this package knows no scheduler. `zpages.py` has /statusz and /flagz.
+from callables, so that this package knows no scheduler.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, Literal
 
 import msgspec
@@ -104,7 +105,7 @@ def _weight(written: str) -> float:
 
 
 class Build(msgspec.Struct, frozen=True):
-    """What this program is. `language_version` is shown where upstream shows Go's version."""
+    """Name and versions of this program. `language_version` is shown where upstream shows Go's version."""
 
     component: str = "kube-scheduler"
     binary_version: str = KUBERNETES_VERSION
@@ -112,87 +113,73 @@ class Build(msgspec.Struct, frozen=True):
     language_version: str = ""
 
 
-class StatusPage:
-    """/statusz: start time, uptime, versions, paths."""
+class DocumentPage:
+    """A page in two forms: a text for people, whose lines `text` returns, and a document with these `fields`."""
 
-    def __init__(self, build: Build, clock: Clock, started_ns: int, paths: tuple[str, ...]) -> None:
-        self._build = build
-        self._clock = clock
-        self._started_ns = started_ns
-        self._paths = paths
+    def __init__(
+        self, kind: Kind, component: str, text: Callable[[], str], fields: Callable[[], dict[str, Any]]
+    ) -> None:
+        self._kind = kind
+        self._component = component
+        self._text = text
+        self._fields = fields
 
     def answer(self, question: PageRequest) -> PageReply:
-        return _answer(question.accept, "Statusz", self._text, self._document)
+        """The page in the form that the caller accepts, or a 406."""
+        kind, component = self._kind, self._component
+        form = wanted_form(question.accept, kind)
+        if form is None:
+            return refusal(not_acceptable(OFFERED))
+        if not form.version:
+            return plain(f"\n{component} {kind.lower()}\n{_WARNING}\n{self._text()}")
+        heading = {"kind": kind, "apiVersion": f"{GROUP}/{form.version}", "metadata": {"name": component}}
+        written = {**heading, **self._fields()}
+        deprecation = f'299 - "This version of the {kind.lower()} endpoint is deprecated. Please use a newer version."'
+        headers = [("Warning", deprecation)] if form.version == _DEPRECATED else []
+        if form.media == YAML:
+            return PageReply(yaml.safe_dump(written).encode(), content_type=YAML, headers=headers)
+        return json_document(written, headers=headers)
 
-    def _uptime_s(self) -> int:
-        return max(0, self._clock.now_ns() - self._started_ns) // NS_PER_S
 
-    def _text(self) -> str:
-        """The text form, line for line as upstream prints it."""
-        up_s, started = self._uptime_s(), datetime.fromtimestamp(self._started_ns // NS_PER_S, UTC)
+def status_page(build: Build, clock: Clock, started_ns: int, paths: tuple[str, ...]) -> DocumentPage:
+    """/statusz: start time, uptime, versions, paths."""
+
+    def uptime_s() -> int:
+        return max(0, clock.now_ns() - started_ns) // NS_PER_S
+
+    def text() -> str:
+        """Line for line as upstream prints it."""
+        up_s, started = uptime_s(), datetime.fromtimestamp(started_ns // NS_PER_S, UTC)
         lines = {
             "Started": f"{started:%a %b} {started.day:>2} {started:%H:%M:%S} UTC {started.year}",
             "Up": f"{up_s // 3600} hr {up_s // 60 % 60:02} min {up_s % 60:02} sec",
-            "Go version": self._build.language_version,
-            "Binary version": self._build.binary_version,
-            "Emulation version": self._build.emulation_version,
-            "Paths": " ".join(self._paths),
+            "Go version": build.language_version,
+            "Binary version": build.binary_version,
+            "Emulation version": build.emulation_version,
+            "Paths": " ".join(paths),
         }
-        told = "".join(f"{name}: {value}\n" for name, value in lines.items())
-        return f"\n{self._build.component} statusz\n{_WARNING}\n\n{told}"
+        return "\n" + "".join(f"{name}: {value}\n" for name, value in lines.items())
 
-    def _document(self, version: str) -> dict[str, Any]:
-        """The Statusz document of this version."""
+    def fields() -> dict[str, Any]:
         return {
-            **_heading("Statusz", version, self._build.component),
-            "startTime": in_seconds(self._started_ns),
-            "uptimeSeconds": self._uptime_s(),
-            "goVersion": self._build.language_version,
-            "binaryVersion": self._build.binary_version,
-            "emulationVersion": self._build.emulation_version,
-            "paths": [*self._paths],
+            "startTime": in_seconds(started_ns),
+            "uptimeSeconds": uptime_s(),
+            "goVersion": build.language_version,
+            "binaryVersion": build.binary_version,
+            "emulationVersion": build.emulation_version,
+            "paths": [*paths],
         }
 
+    return DocumentPage("Statusz", build.component, text, fields)
 
-class FlagsPage:
+
+def flags_page(build: Build, flags: Callable[[], Mapping[str, str]]) -> DocumentPage:
     """/flagz. `flags` returns the flags of the process as text, without secrets."""
 
-    def __init__(self, build: Build, flags: Callable[[], Mapping[str, str]]) -> None:
-        self._build = build
-        self._flags = flags
+    def text() -> str:
+        return "".join(f"{name}={shown(value)}\n" for name, value in sorted(flags().items()))
 
-    def answer(self, question: PageRequest) -> PageReply:
-        return _answer(question.accept, "Flagz", self._text, self._document)
-
-    def _text(self) -> str:
-        lines = "".join(f"{name}={shown(value)}\n" for name, value in sorted(self._flags().items()))
-        return f"\n{self._build.component} flagz\n{_WARNING}\n{lines}"
-
-    def _document(self, version: str) -> dict[str, Any]:
-        flags = dict(sorted(self._flags().items()))
-        return {**_heading("Flagz", version, self._build.component), "flags": flags}
-
-
-def _heading(kind: Kind, version: str, component: str) -> dict[str, Any]:
-    return {"kind": kind, "apiVersion": f"{GROUP}/{version}", "metadata": {"name": component}}
-
-
-def _answer(accept: str, kind: Kind, text: Callable[[], str], document: Callable[[str], dict[str, Any]]) -> PageReply:
-    """The page in the form that the caller accepts, or a 406."""
-    form = wanted_form(accept, kind)
-    if form is None:
-        return refusal(not_acceptable(OFFERED))
-    if not form.version:
-        return plain(text())
-    written = document(form.version)
-    headers = [("Warning", _deprecation(kind))] if form.version == _DEPRECATED else []
-    if form.media == YAML:
-        return PageReply(yaml.safe_dump(written).encode(), content_type=YAML, headers=headers)
-    return json_document(written, headers=headers)
-
-
-def _deprecation(kind: Kind) -> str:
-    return f'299 - "This version of the {kind.lower()} endpoint is deprecated. Please use a newer version."'
+    return DocumentPage("Flagz", build.component, text, lambda: {"flags": dict(sorted(flags().items()))})
 
 
 # ---- /healthz, /livez and /readyz
@@ -278,7 +265,7 @@ class HealthPage(msgspec.Struct, frozen=True):
             lines.append(f"[-]{check.name} failed: reason withheld" if problem else f"[+]{check.name} ok")
         return lines, problems
 
-    def answer_one(self, check: Check) -> PageReply:
+    def answer_one(self, check: Check, question: PageRequest) -> PageReply:
         problem = check.problem()
         return failure(f"internal server error: {problem}", 500) if problem else plain("ok")
 
@@ -295,7 +282,7 @@ Handler = Callable[[PageRequest], PageReply]
 
 
 class Sources(msgspec.Struct, frozen=True):
-    """Where the pages get what they show. All must return at once: they run on the event loop of the scheduler."""
+    """The callables that return what pages show. All must return at once: they run on the event loop of the scheduler."""
 
     metrics: Callable[[], bytes]
     resource_metrics: Callable[[], bytes]
@@ -332,23 +319,20 @@ class Pages:
             "/metrics": self._metrics,
             "/metrics/resources": lambda question: _exposition(sources.resource_metrics()),
             "/metrics/slis": lambda question: _exposition(sources.sli_metrics()),
-            "/configz": self._configuration,
-            "/statusz": StatusPage(build, clock, started_ns, listed).answer,
-            "/flagz": FlagsPage(build, sources.flags).answer,
+            "/configz": lambda question: json_document({"componentconfig": sources.configuration()}),
+            "/statusz": status_page(build, clock, started_ns, listed).answer,
+            "/flagz": flags_page(build, sources.flags).answer,
         }
         for path in hidden:
             del self._handlers[path]
         self._handlers.update(more or {})
         for page in health:
-            self._add_health(page)
+            self._handlers[f"/{page.name}"] = page.answer
+            for check in page.checks:
+                self._handlers[f"/{page.name}/{check.name}"] = partial(page.answer_one, check)
         if sources.set_verbosity is not None:
             self._handlers["/debug/flags"] = index
-            self._handlers["/debug/flags/v"] = VerbosityPage(sources.set_verbosity).answer
-
-    def _add_health(self, page: HealthPage) -> None:
-        self._handlers[f"/{page.name}"] = page.answer
-        for check in page.checks:
-            self._handlers[f"/{page.name}/{check.name}"] = _of_one(page, check)
+            self._handlers["/debug/flags/v"] = verbosity_page(sources.set_verbosity)
 
     def answer(self, question: PageRequest) -> PageReply:
         return self._handler(question.path)(question)
@@ -371,16 +355,9 @@ class Pages:
         started = ("Process-Start-Time-Unix", str(self._started_ns // NS_PER_S))
         return _exposition(self._sources.metrics(), started)
 
-    def _configuration(self, question: PageRequest) -> PageReply:
-        return json_document({"componentconfig": self._sources.configuration()})
-
 
 def _exposition(metrics: bytes, *headers: tuple[str, str]) -> PageReply:
     return PageReply(metrics, content_type=METRICS_TYPE, headers=headers)
-
-
-def _of_one(page: HealthPage, check: Check) -> Handler:
-    return lambda question: page.answer_one(check)
 
 
 # ---- /debug/flags/v
@@ -406,14 +383,10 @@ _MOST = 2**31 - 1
 """klog keeps the verbosity in an int32."""
 
 
-class VerbosityPage:
-    """Changes the verbosity of the logs while the process runs. Texts are those of klog and strconv."""
+def verbosity_page(set_verbosity: Callable[[int], None]) -> Handler:
+    """Changes the verbosity of the logs while the process runs. Texts are those of klog and of Go's strconv.ParseUint."""
 
-    def __init__(self, set_verbosity: Callable[[int], None]) -> None:
-        self._set = set_verbosity
-
-    def answer(self, question: PageRequest) -> PageReply:
-        """PUT a number; the errors are those of Go's strconv.ParseUint."""
+    def answer(question: PageRequest) -> PageReply:
         if question.method != "PUT":
             return _line("unsupported http method", 406)
         written = question.body.decode(errors="replace")
@@ -421,8 +394,10 @@ class VerbosityPage:
             return _line(f"strconv.ParseUint: parsing {quoted(written)}: invalid syntax", 400)
         if len(written) > len(str(_MOST)) or int(written) > _MOST:
             return _line(f"strconv.ParseUint: parsing {quoted(written)}: value out of range", 400)
-        self._set(int(written))
+        set_verbosity(int(written))
         return _line(f"successfully set klog.logging.verbosity to {written}", 200)
+
+    return answer
 
 
 def index(question: PageRequest) -> PageReply:

@@ -13,7 +13,8 @@ import msgspec
 from aiohttp import web
 
 from mooring.api.api_errors import ApiError, forbidden, request_entity_too_large, timeout
-from mooring.kit.http_shell import HttpShell, read_body
+from mooring.kit.bounded_reading import read_body
+from mooring.kit.http_shell import HttpShell
 from mooring.kit.listener import ConnectionLimits
 from mooring.kit.logs import Log
 from mooring.kit.same_origin import is_own_origin
@@ -122,29 +123,19 @@ class WebServer:
     # ---- one request
 
     async def _handle(self, incoming: web.BaseRequest) -> web.StreamResponse:
-        mounted = self._mounted
-        if mounted is not None and f"{incoming.rel_url.raw_path}/".startswith(mounted.prefix):
-            return await self._answer_mounted(incoming, mounted)
-        return _response(await self._answer(incoming))
-
-    async def _answer_mounted(self, incoming: web.BaseRequest, mounted: MountedPages) -> web.StreamResponse:
-        """Admit a request to mounted pages as one to any page, by its path, and let them answer."""
-        if not mounted.is_open(incoming.rel_url.raw_path):
-            refused = await self._within_limits(incoming, self._admit)
-            if refused is not None:
-                return _response(refused)
-        return await mounted.handle(incoming)
-
-    async def _answer(self, incoming: web.BaseRequest) -> PageReply:
-        """The reply, or the refusal for whatever goes wrong."""
-        reply = await self._within_limits(incoming, self._admit_and_answer)
-        assert reply is not None, "a page answers"
-        return reply
+        """Admit a request by its path, and let a page or the mounted pages answer it."""
+        path, mounted = incoming.rel_url.raw_path, self._mounted
+        if mounted is None or not f"{path}/".startswith(mounted.prefix):
+            reply = await self._within_limits(incoming, self._admit_and_answer)
+            assert reply is not None, "a page answers"
+            return _response(reply)
+        refused = None if mounted.is_open(path) else await self._within_limits(incoming, self._admit)
+        return _response(refused) if refused is not None else await mounted.handle(incoming)
 
     async def _within_limits(
         self, incoming: web.BaseRequest, work: Callable[[web.BaseRequest], Awaitable[PageReply | None]]
     ) -> PageReply | None:
-        """What the work returns, or the refusal for whatever goes wrong."""
+        """The result of the work, or the refusal for whatever goes wrong."""
         try:
             async with asyncio.timeout(self._limits.request_s):
                 return await work(incoming)
@@ -183,7 +174,7 @@ class WebServer:
 
 
 def _caller(incoming: web.BaseRequest) -> Caller:
-    """What TLS and the headers say about the sender."""
+    """The sender of a request, by TLS and the headers."""
     transport = incoming.transport
     peer = transport.get_extra_info("peername") if transport is not None else None
     tls = transport.get_extra_info("ssl_object") if transport is not None else None

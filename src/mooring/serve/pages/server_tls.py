@@ -7,16 +7,16 @@ what is current; a source that fails keeps what it had, so that a half-written f
 import ssl
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from cryptography import x509
 
 from mooring.api.api_errors import ApiError
 from mooring.apiclient.certificates import KeyPair, new_authority, sign_server
+from mooring.apiclient.client import ApiClient
 from mooring.apiclient.connection_settings import server_context, show_pair, trust_authorities
 from mooring.apiclient.credentials import CredentialsError
 from mooring.apiclient.request_errors import Unanswered
-from mooring.apiclient.transport import Params
 from mooring.kit.bounded_reading import read_file
 from mooring.kit.clock import Clock
 from mooring.kit.logs import Log
@@ -151,18 +151,10 @@ class AuthorityError(Exception):
     """An authority that the flags require cannot be read."""
 
 
-class ConfigMapClient(Protocol):
-    """The method of ApiClient that the lookup uses."""
-
-    async def get(self, path: str, params: Params | None = None) -> Any: ...
-
-
 class ClientAuthorities:
     """The PEM of all authorities; empty if there is none. A source that fails keeps its last content."""
 
-    def __init__(
-        self, file: Path | None, client: ConfigMapClient | None, log: Log, is_lookup_needed: bool = False
-    ) -> None:
+    def __init__(self, file: Path | None, client: ApiClient | None, log: Log, is_lookup_needed: bool = False) -> None:
         """`is_lookup_needed`: a ConfigMap that cannot be read is an error instead of a warning."""
         self._file = file
         self._client = client
