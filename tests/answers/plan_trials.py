@@ -5,7 +5,7 @@ from typing import Any
 
 from written import a_node, a_pod
 
-from mooring.answers.capacity.one_by_one import CopyPlacer
+from mooring.answers.capacity.filling import CopyPlacer
 from mooring.answers.plan.additions import in_queue_order
 from mooring.answers.plan.demand import NodeDemand, demand_of
 from mooring.answers.plan.offers import read_offers

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from written import GROUP_GATES, Written, a_node, a_pod, a_pod_group, members
 
-from mooring.answers.capacity.one_by_one import CopyPlacer
+from mooring.answers.capacity.filling import CopyPlacer
 from mooring.answers.plan.additions import in_queue_order
 from mooring.answers.plan.demand import PODS, NodeDemand, PodKind, demand_of
 from mooring.answers.plan.offers import read_offers

@@ -5,7 +5,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from written import GROUP_GATES, Written, a_node, a_pod, a_pod_group, members
 
-from mooring.answers.capacity.one_by_one import CopyPlacer
+from mooring.answers.capacity.filling import CopyPlacer
 from mooring.answers.plan.plan import Plan, plan
 from mooring.answers.plan.trials import TrialCluster
 from mooring.inputs.loaded_cluster import LoadedCluster, load

@@ -7,12 +7,11 @@ from hypothesis import strategies as st
 from test_plan import a_loaded, offer, pod
 
 from how_many import examples
-from mooring.answers.capacity.one_by_one import CopyPlacer
+from mooring.answers.capacity.filling import CopyPlacer
 from mooring.answers.plan.additions import in_queue_order
 from mooring.answers.plan.demand import NodeDemand, demand_of
 from mooring.answers.plan.offers import read_offers
-from mooring.answers.plan.search import FoundNodes
-from mooring.answers.plan.tidying import StepTidier, StepWalk, by_preference, found_steps
+from mooring.answers.plan.search import FoundNodes, StepTidier, StepWalk, by_preference, found_steps
 from mooring.answers.plan.trials import Additions, OfferedNodes, TrialCluster
 from mooring.inputs.loaded_cluster import LoadedCluster
 from mooring.model.pod import Pod

@@ -6,11 +6,18 @@ import pytest
 from plan_trials import Case
 from written import GROUP_GATES, Written, a_node, a_pod, a_pod_group, members
 
-from mooring.answers.capacity.one_by_one import CopyPlacer
-from mooring.answers.plan.gang_units import GangUnits, PlacedTogether, broken_gang
+from mooring.answers.capacity.filling import CopyPlacer
 from mooring.answers.plan.offers import read_offers
-from mooring.answers.plan.tidying import StepTidier, found_steps
-from mooring.answers.plan.trials import Additions, OfferedNodes, TrialCluster, TrialOutcome
+from mooring.answers.plan.search import StepTidier, found_steps
+from mooring.answers.plan.trials import (
+    Additions,
+    GangUnits,
+    OfferedNodes,
+    PlacedTogether,
+    TrialCluster,
+    TrialOutcome,
+    broken_gang,
+)
 from mooring.inputs.loaded_cluster import load
 from mooring.model.pod import Pod
 

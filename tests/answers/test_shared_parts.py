@@ -10,9 +10,9 @@ from build import a_node as node
 from build import a_pod as pod
 from mooring.answers.form.data_table import amount_column, data_table, in_snake_case, percent_of, rounded, share_column
 from mooring.answers.form.utilisation import pool_of, utilisation_of, zone_of
+from mooring.answers.trial.changing_cluster import settled
 from mooring.answers.trial.counterfactual import Counterfactual, MovePod, PlacePod, PutObject, RemovePod
-from mooring.answers.trial.owners import behind_replica_set, is_daemon, pods_of_workload
-from mooring.answers.trial.settled import settled
+from mooring.answers.trial.workload_book import behind_replica_set, is_daemon, pods_of_workload
 from mooring.api.kinds import KINDS, WORKLOADS
 from mooring.inputs.input_errors import NoSuchPod
 from mooring.inputs.live_kinds import EVENTS, LISTED, NODES, PODS, is_gated, loss_without, resource_name

@@ -16,17 +16,16 @@ from mooring.answers.compare.comparing import Configs, compare
 from mooring.answers.compare.comparison import Comparison
 from mooring.answers.explain.cure_search import DECISIONS
 from mooring.answers.explain.explain import explain_named
-from mooring.answers.explain.explanation import PodExplanation, WorkloadExplanation
-from mooring.answers.explain.group_explanation import GroupExplanation
+from mooring.answers.explain.explanation import GroupExplanation, PodExplanation, WorkloadExplanation
 from mooring.answers.plan.offers import Offered
 from mooring.answers.plan.plan import Plan, plan
 from mooring.answers.simulate.day_answer import DayAnswer
 from mooring.answers.simulate.simulating import place_pending, run_day
 from mooring.answers.simulate.simulation_answer import SimulationAnswer
-from mooring.answers.trial.settled import settled
-from mooring.answers.what_if.applied_files import with_files
+from mooring.answers.trial.changing_cluster import settled
 from mooring.answers.what_if.difference import WhatIf
 from mooring.answers.what_if.question import Change, what_if
+from mooring.answers.what_if.workload_changes import with_files
 from mooring.api.validation.problem import Problem, show
 from mooring.framework.config import ConfigError
 from mooring.framework.config.durations import parse_duration

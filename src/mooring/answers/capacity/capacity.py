@@ -5,11 +5,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, cast
 
-from mooring.answers.capacity.closed_form import fill_at_once
+from mooring.answers.capacity.filling import (
+    CopyPlacer,
+    Filling,
+    PodCopies,
+    Warn,
+    fill_at_once,
+    fill_one_by_one,
+    pod_copies,
+)
 from mooring.answers.capacity.gangs import MOST_SIZE, Gang, GangCount, fill_with_gangs, gang_of
 from mooring.answers.capacity.node_budgets import CapacityLimit, LimitReason, NodeBudget, budgets_after
-from mooring.answers.capacity.one_by_one import CopyPlacer, Filling, fill_one_by_one
-from mooring.answers.capacity.pod_copies import PodCopies, Warn, pod_copies
 from mooring.answers.form.answer import AnswerTable, ClusterAnswer
 from mooring.answers.form.data_table import Columns, DataTable, amount_column, data_table
 from mooring.answers.form.utilisation import zone_of

@@ -10,13 +10,10 @@ from dataclasses import dataclass, replace
 
 import msgspec
 
-from mooring.answers.capacity.closed_form import fill_at_once
+from mooring.answers.capacity.filling import CopyPlacer, Filling, PodCopies, fill_at_once
 from mooring.answers.capacity.node_budgets import Budgets, CapacityLimit, LimitReason, NodeBudget, budgets_after
-from mooring.answers.capacity.one_by_one import CopyPlacer, Filling
-from mooring.answers.capacity.pod_copies import PodCopies
-from mooring.answers.trial.asked_group import AskedGroup, has_groups
 from mooring.answers.trial.counterfactual import Edit, PutObject
-from mooring.answers.trial.group_trials import GroupOutcome, GroupTrials
+from mooring.answers.trial.group_trials import AskedGroup, GroupOutcome, GroupTrials, has_groups
 from mooring.answers.trial.reasons import Reason
 from mooring.api.validation.problem import Problem
 from mooring.framework.config.feature_gates import with_defaults

@@ -6,9 +6,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from mooring.answers.capacity.one_by_one import CopyPlacer, Filling, Refusal
-from mooring.answers.trial.obstacles import largest_free
-from mooring.answers.trial.reasons import Amount
+from mooring.answers.capacity.filling import CopyPlacer, Filling, Refusal
+from mooring.answers.trial.reasons import Amount, largest_free
 from mooring.cluster.cluster import Cluster
 from mooring.framework.contract.status import Rejection
 from mooring.model.pod import Pod

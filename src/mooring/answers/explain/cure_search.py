@@ -21,11 +21,9 @@ from mooring.answers.explain.cure import (
     SearchBudget,
     with_spec,
 )
-from mooring.answers.explain.cures_by_nodes import by_mending, by_one_more, by_uncordoning
-from mooring.answers.explain.cures_by_pods import by_moves, by_priority
+from mooring.answers.explain.cures_by_others import by_mending, by_moves, by_one_more, by_priority, by_uncordoning
 from mooring.answers.explain.device_cures import by_fewer_devices, by_freed_devices, by_other_devices
-from mooring.answers.explain.node_choice_cures import Tolerate, WidenSelection
-from mooring.answers.explain.relation_cures import DropAffinity, DropHostPorts, SpreadLess
+from mooring.answers.explain.pod_rule_cures import DropAffinity, DropHostPorts, SpreadLess, Tolerate, WidenSelection
 from mooring.answers.explain.request_cures import LowerRequests
 from mooring.answers.trial.counterfactual import ChangePod, Counterfactual, Edit, PutObject
 from mooring.model.meta import ObjectMeta, OwnerReference

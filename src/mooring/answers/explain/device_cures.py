@@ -20,7 +20,7 @@ from mooring.answers.explain.cure import (
     with_spec,
 )
 from mooring.answers.trial.counterfactual import Edit, PutObject, RemovePod
-from mooring.answers.trial.owners import is_daemon
+from mooring.answers.trial.workload_book import is_daemon
 from mooring.model.devices import (
     ALL,
     DeviceClass,

@@ -26,12 +26,20 @@ from mooring.answers.explain.cure import (
     SearchBudget,
 )
 from mooring.answers.explain.cure_search import Cures, by_asking_less, without_gates
-from mooring.answers.explain.cures_by_nodes import MAX_NODES, by_mending, by_uncordoning, kinds_of_nodes, one_more_like
-from mooring.answers.explain.cures_by_pods import broken_budgets, class_for, smallest_priority, with_priority
-from mooring.answers.trial.asked_group import AskedGroup, kind_of
+from mooring.answers.explain.cures_by_others import (
+    MAX_NODES,
+    broken_budgets,
+    by_mending,
+    by_uncordoning,
+    class_for,
+    kinds_of_nodes,
+    one_more_like,
+    smallest_priority,
+    with_priority,
+)
 from mooring.answers.trial.counterfactual import ChangePod, Counterfactual, Edit, PutObject, RemovePod
-from mooring.answers.trial.group_trials import GroupOutcome, GroupTrials
-from mooring.answers.trial.owners import is_daemon
+from mooring.answers.trial.group_trials import AskedGroup, GroupOutcome, GroupTrials, kind_of
+from mooring.answers.trial.workload_book import is_daemon
 from mooring.cluster.cluster import Cluster
 from mooring.kit.words import count
 from mooring.model.meta import KubeObject

@@ -11,9 +11,8 @@ from html import escape
 from typing import Any, ClassVar
 
 from mooring.answers.form.data_table import DataTable, rounded
-from mooring.answers.form.html_tables import table_html, visible
 from mooring.answers.form.report_page import ReportContent, page_html
-from mooring.answers.form.report_parts import AnswerPlot, AnswerTable
+from mooring.answers.form.report_parts import AnswerPlot, AnswerTable, table_html, visible
 from mooring.inputs.input_errors import InputError
 
 __all__ = ["API_VERSION", "AnswerPlot", "AnswerTable", "ClusterAnswer"]

@@ -6,8 +6,7 @@ Readers who do not see a plot get its title and its numbers in words; the tables
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from mooring.answers.form.html_tables import safe
-from mooring.answers.form.report_parts import AnswerPlot, BarPlot, CurvePlot, Unit
+from mooring.answers.form.report_parts import AnswerPlot, BarPlot, CurvePlot, Unit, safe
 from mooring.answers.form.utilisation import GroupUse
 from mooring.model.quantity import show_percent
 from mooring.sim.gauge import MAIN

@@ -8,9 +8,8 @@ import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from mooring.answers.form.html_tables import safe, table_html
 from mooring.answers.form.plots import plot_html
-from mooring.answers.form.report_parts import AnswerPlot, AnswerTable
+from mooring.answers.form.report_parts import AnswerPlot, AnswerTable, safe, table_html
 
 # ---- The style of a report: light, dark where the reader prefers that, and plain on paper.
 

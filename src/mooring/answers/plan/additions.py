@@ -5,18 +5,24 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
 
-from mooring.answers.capacity.one_by_one import CopyPlacer
+from mooring.answers.capacity.filling import CopyPlacer
 from mooring.answers.plan.demand import NodeDemand, PodKind, demand_of
 from mooring.answers.plan.judge import Verdict, can_be_scheduled, judge, objects_of, pending_in, with_daemons
 from mooring.answers.plan.offers import NodeOffer
 from mooring.answers.plan.patterns import PatternProgram
 from mooring.answers.plan.programs import lower_bound
-from mooring.answers.plan.search import MAX_DECISIONS, FoundNodes, NodeSearch, Tell
+from mooring.answers.plan.search import (
+    CHEAP_ENOUGH,
+    MAX_DECISIONS,
+    WORTH_STEPS,
+    FoundNodes,
+    NodeSearch,
+    Tell,
+    by_preference,
+)
 from mooring.answers.plan.steps import MANY_PODS, MORE_STYLES, STYLES, StepSearch
-from mooring.answers.plan.tidying import CHEAP_ENOUGH, WORTH_STEPS, by_preference
 from mooring.answers.plan.trials import OfferedNodes, TrialCluster
-from mooring.answers.trial.changing_cluster import ChangingCluster
-from mooring.answers.trial.moments import why_pending
+from mooring.answers.trial.changing_cluster import ChangingCluster, why_pending
 from mooring.inputs.loaded_cluster import LoadedCluster
 from mooring.model.pod import Pod
 

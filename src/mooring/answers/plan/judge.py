@@ -10,10 +10,9 @@ import msgspec
 
 from mooring.answers.plan.offers import NodeOffer
 from mooring.answers.plan.trials import OfferedNodes
-from mooring.answers.trial.changing_cluster import ChangingCluster
-from mooring.answers.trial.daemons import copy_daemons, sync_daemons
-from mooring.answers.trial.moments import why_pending
-from mooring.answers.trial.owners import is_daemon
+from mooring.answers.trial.changing_cluster import ChangingCluster, why_pending
+from mooring.answers.trial.changing_nodes import copy_daemons, sync_daemons
+from mooring.answers.trial.workload_book import is_daemon
 from mooring.controllers.workloads.daemon_sets import node_of
 from mooring.inputs.loaded_cluster import LoadedCluster
 from mooring.model.pod import Pod

@@ -15,7 +15,7 @@ from mooring.answers.plan.offers import NodeOffer, Offered, read_offers
 from mooring.answers.plan.search import Tell
 from mooring.answers.plan.shrink import DrainStep, KeptNode, Shrinking, nodes_to_remove
 from mooring.answers.trial.changing_cluster import ChangingCluster
-from mooring.answers.what_if.object_changes import apply as apply_objects
+from mooring.answers.what_if.workload_changes import apply as apply_objects
 from mooring.inputs.arrivals import Arrival
 from mooring.inputs.field_checks import Validation
 from mooring.inputs.given_loads import arrivals_from

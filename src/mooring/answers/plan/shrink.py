@@ -8,13 +8,11 @@ cluster before it.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from mooring.answers.plan.gang_units import broken_gang
 from mooring.answers.plan.judge import objects_of, patient, pending_in
-from mooring.answers.trial.changing_cluster import ChangingCluster
-from mooring.answers.trial.draining import cordon, drain, remove_nodes
-from mooring.answers.trial.moments import why_pending
-from mooring.answers.trial.owners import is_daemon
-from mooring.answers.trial.workload_book import is_static
+from mooring.answers.plan.trials import broken_gang
+from mooring.answers.trial.changing_cluster import ChangingCluster, why_pending
+from mooring.answers.trial.changing_nodes import cordon, drain, remove_nodes
+from mooring.answers.trial.workload_book import is_daemon, is_static
 from mooring.cluster.cluster import Cluster
 from mooring.cluster.nodes.table import NodeTable
 from mooring.inputs.loaded_cluster import LoadedCluster

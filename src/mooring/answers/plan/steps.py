@@ -13,8 +13,7 @@ from math import ceil
 
 from mooring.answers.plan.demand import NodeDemand
 from mooring.answers.plan.patterns import PatternProgram, PatternSolution
-from mooring.answers.plan.search import FoundNodes, Tell
-from mooring.answers.plan.tidying import StepTidier, found_steps, sum_of
+from mooring.answers.plan.search import FoundNodes, StepTidier, Tell, found_steps, sum_of
 from mooring.answers.plan.trials import Additions, TrialCluster, TrialOutcome
 from mooring.model.pod import Pod
 

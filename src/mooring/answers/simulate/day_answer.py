@@ -7,13 +7,15 @@ from typing import Any, ClassVar
 from mooring.answers.form.answer import AnswerPlot, AnswerTable, ClusterAnswer
 from mooring.answers.form.data_table import DataTable, data_table
 from mooring.answers.form.report_parts import BarPlot, CurvePlot, Unit, waits_plot
-from mooring.answers.simulate.group_results import group_wait_table, group_waits_as_data, told_group_waits
 from mooring.answers.simulate.results_as_data import evictions_as_data, limits_as_data, story_as_data
 from mooring.answers.simulate.simulation_answer import (
+    group_wait_table,
+    group_waits_as_data,
     limits_plot,
     limits_table,
     preempted_table,
     story_tables,
+    told_group_waits,
     told_limits,
 )
 from mooring.answers.simulate.simulation_tables import (

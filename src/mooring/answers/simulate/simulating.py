@@ -6,16 +6,14 @@ from dataclasses import fields, replace
 from typing import Any
 
 from mooring.answers.explain.cure_search import DECISIONS
-from mooring.answers.explain.explain import explain_pod
-from mooring.answers.explain.explain_group import explain_group
-from mooring.answers.explain.explanation import PodExplanation
-from mooring.answers.explain.group_explanation import GroupExplanation
+from mooring.answers.explain.explain import explain_group, explain_pod
+from mooring.answers.explain.explanation import GroupExplanation, PodExplanation
 from mooring.answers.form.utilisation import utilisation_of, zone_of
 from mooring.answers.simulate.day_answer import DayAnswer
 from mooring.answers.simulate.simulation_answer import SimulationAnswer
 from mooring.answers.simulate.simulation_tables import mean_uses
-from mooring.answers.trial.asked_group import group_of
 from mooring.answers.trial.counterfactual import Counterfactual
+from mooring.answers.trial.group_trials import group_of
 from mooring.inputs.arrivals import Arrival
 from mooring.inputs.generated_load import GeneratedLoad
 from mooring.inputs.loaded_cluster import LoadedCluster

@@ -10,8 +10,14 @@ from mooring.answers.form.data_table import Columns, DataTable, amount_column, d
 from mooring.answers.form.plots import use_plots
 from mooring.answers.form.report_parts import BarPlot, Unit
 from mooring.answers.form.utilisation import GroupUse, Utilisation
-from mooring.answers.trial.changing_cluster import BlockedPod, ChangingCluster, GonePod, PreemptedPod
-from mooring.answers.trial.moments import ClusterMoment, why_pending
+from mooring.answers.trial.changing_cluster import (
+    BlockedPod,
+    ChangingCluster,
+    ClusterMoment,
+    GonePod,
+    PreemptedPod,
+    why_pending,
+)
 from mooring.answers.trial.workload_book import WorkloadName
 from mooring.answers.what_if.changed_groups import ChangedGroup, changed_groups, pods_in, told_changes
 from mooring.kit.words import count, some

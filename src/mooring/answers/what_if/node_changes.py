@@ -7,9 +7,14 @@ from typing import Any
 import msgspec
 
 from mooring.answers.trial.changing_cluster import ChangingCluster
-from mooring.answers.trial.daemons import copy_daemons, sync_daemons
-from mooring.answers.trial.draining import evict_intolerant
-from mooring.answers.trial.new_nodes import equipment_of, equipped, node_like
+from mooring.answers.trial.changing_nodes import (
+    copy_daemons,
+    equipment_of,
+    equipped,
+    evict_intolerant,
+    node_like,
+    sync_daemons,
+)
 from mooring.answers.what_if.targets import is_selector, nodes_of, reject, whole
 from mooring.api.object_names import node_name
 from mooring.api.validation.field_rules import label_key, label_value

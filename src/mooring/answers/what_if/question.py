@@ -4,14 +4,12 @@ import os
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from mooring.answers.trial.changing_cluster import ChangingCluster
-from mooring.answers.trial.draining import cordon, drain, remove_nodes
-from mooring.answers.trial.moments import moment_of
+from mooring.answers.trial.changing_cluster import ChangingCluster, moment_of
+from mooring.answers.trial.changing_nodes import cordon, drain, remove_nodes
 from mooring.answers.what_if.difference import WhatIf, difference
 from mooring.answers.what_if.node_changes import add_nodes, label, taint
-from mooring.answers.what_if.object_changes import apply, delete
-from mooring.answers.what_if.scaling import scale
 from mooring.answers.what_if.targets import nodes_of, reject
+from mooring.answers.what_if.workload_changes import apply, delete, scale
 from mooring.api.validation.problem import Problem, show
 from mooring.framework.config import ConfigError
 from mooring.framework.config.types import KubeSchedulerConfiguration

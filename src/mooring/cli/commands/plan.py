@@ -5,7 +5,7 @@ import sys
 import click
 
 from mooring.answers.plan.plan import plan as ask_plan
-from mooring.answers.plan.solver import SolverMissing
+from mooring.answers.plan.programs import SolverMissing
 from mooring.cli.answering import ClusterSource, asks_cluster, output_form, own_output, print_answer
 from mooring.cli.html_report import ReportFile, writes_report
 from mooring.cli.refusal import refuse
