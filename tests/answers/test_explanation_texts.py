@@ -7,7 +7,7 @@ from written import Written, a_node, a_pod
 
 from mooring.answers.explain.cure import Cure
 from mooring.answers.explain.explain import RUNNERS_UP, explain_named, explain_pod
-from mooring.answers.explain.explanation import PodExplanation, ScoredNode, WorkloadExplanation, evicts
+from mooring.answers.explain.explanation import PodExplanation, PodOnNode, ScoredNode, WorkloadExplanation, evicts
 from mooring.answers.trial.counterfactual import Counterfactual
 from mooring.inputs.loaded_cluster import load
 
@@ -72,7 +72,7 @@ def test_the_tables_have_these_heads() -> None:
 
 
 def test_a_workload_lists_its_placed_pods_last() -> None:
-    answer = WorkloadExplanation("deployment web", [("d/a", "n1")], [PodExplanation("d/b", message="no room")])
+    answer = WorkloadExplanation("deployment web", [PodOnNode("d/a", "n1")], [PodExplanation("d/b", message="no room")])
     assert answer.summary() == ["deployment web: 1 pod on nodes, 1 pending", "d/b is pending: no room"]
     table = answer.tables()[-1]
     assert (table.title, table.columns, table.is_detail) == ("Placed", ("pod", "node"), True)

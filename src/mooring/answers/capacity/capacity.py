@@ -18,6 +18,7 @@ from mooring.answers.capacity.gangs import MOST_SIZE, Gang, GangCount, fill_with
 from mooring.answers.capacity.node_budgets import CapacityLimit, LimitReason, NodeBudget, budgets_after
 from mooring.answers.form.answer import AnswerTable, ClusterAnswer
 from mooring.answers.form.data_table import Columns, DataTable, amount_column, data_table
+from mooring.answers.form.published import fields_of
 from mooring.answers.form.utilisation import zone_of
 from mooring.answers.trial.reasons import Amount
 from mooring.api.validation.problem import Problem, show
@@ -162,10 +163,9 @@ class Capacity(ClusterAnswer):
                 for copies in self.pods
             ],
             "fits": self.fits,
-            "limit": _limit_content(self.limit),
-            "perNode": [_node_content(budget, len(self.pods) > 1) for budget in self.nodes],
-            "notes": list(self.notes),
-            **({} if self.gangs is None else {"gangs": _gangs_content(self.gangs)}),
+            "limit": self.limit.content(),
+            "perNode": [budget.content(len(self.pods) > 1) for budget in self.nodes],
+            **fields_of(self, "notes gangs?"),
         }
 
 
@@ -189,35 +189,6 @@ def _amounts(amount: Amount | None) -> tuple[object, ...]:
     if amount is None:
         return None, None, None, None
     return amount.resource, amount.wants, *((amount.largest_free, amount.node) if amount.node else (None, None))
-
-
-def _gangs_content(gangs: GangCount) -> dict[str, int]:
-    return {"size": gangs.size, "fits": gangs.fits, "roomForNext": gangs.room}
-
-
-def _limit_content(limit: CapacityLimit) -> dict[str, Any]:
-    if limit.most is not None:
-        return {"pod": limit.pod, "max": limit.most, "reasons": []}
-    return {"pod": limit.pod, "message": limit.message, "reasons": [_reason_content(each) for each in limit.reasons]}
-
-
-def _reason_content(reason: LimitReason) -> dict[str, Any]:
-    content: dict[str, Any] = {"plugin": reason.plugin, "message": reason.message, "nodes": reason.nodes}
-    amount = reason.amount
-    if amount is not None:
-        content |= {"resource": amount.resource, "requested": amount.wants}
-    if amount is not None and amount.node:
-        content |= {"mostFree": amount.largest_free, "bestNode": amount.node}
-        content |= {"largest": amount.largest, "fitsNoNode": amount.fits_no_node}
-    return content
-
-
-def _node_content(budget: NodeBudget, is_mix: bool) -> dict[str, Any]:
-    content: dict[str, Any] = {"node": budget.node, "pods": budget.pods}
-    if is_mix:
-        content["byPod"] = dict(budget.by_kind)
-    stopped = {"plugin": budget.plugin, "reasons": list(budget.reasons)}
-    return {**content, "free": dict(budget.free), "stoppedBy": stopped if budget.reasons else None}
 
 
 def told(reason: LimitReason) -> str:

@@ -12,6 +12,7 @@ import msgspec
 
 from mooring.answers.capacity.filling import CopyPlacer, Filling, PodCopies, fill_at_once
 from mooring.answers.capacity.node_budgets import Budgets, CapacityLimit, LimitReason, NodeBudget, budgets_after
+from mooring.answers.form.published import Published
 from mooring.answers.trial.counterfactual import Edit, PutObject
 from mooring.answers.trial.group_trials import AskedGroup, GroupOutcome, GroupTrials, has_groups
 from mooring.answers.trial.reasons import Reason
@@ -38,9 +39,10 @@ class Gang:
 
 
 @dataclass(frozen=True, slots=True)
-class GangCount:
+class GangCount(Published):
     """How many gangs fit."""
 
+    published = "size fits room:roomForNext"
     size: int
     fits: int
     room: int

@@ -24,10 +24,11 @@ Changes that are needed together cost the sum.
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import ClassVar, Protocol
 
 import msgspec
 
+from mooring.answers.form.published import Published
 from mooring.answers.trial.counterfactual import Counterfactual, Edit
 from mooring.model.pod import Pod
 from mooring.model.pod_spec import PodSpec
@@ -48,9 +49,11 @@ EACH = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Cure:
+class Cure(Published):
     """Edits after which the pod gets `node`; this was tried."""
 
+    published = "kind change node verified shown_cost:cost victims broken_budgets"
+    verified: ClassVar[bool] = True
     kind: str
     """The kind of change in one word, such as `tolerate`."""
     change: str
@@ -63,16 +66,10 @@ class Cure:
     broken_budgets: int = 0
     """How many of the victims a disruption budget protects."""
 
-    def content(self) -> dict[str, Any]:
-        return {
-            "kind": self.kind,
-            "change": self.change,
-            "node": self.node,
-            "verified": True,
-            "cost": round(self.cost, 1),
-            "victims": list(self.victims),
-            "brokenBudgets": self.broken_budgets,
-        }
+    @property
+    def shown_cost(self) -> float:
+        """The cost with as many digits as it is worth."""
+        return round(self.cost, 1)
 
 
 class CountsDecisions(Protocol):

@@ -11,8 +11,10 @@ from mooring.answers.explain.explanation import (
     MemberReason,
     PastEvent,
     PodExplanation,
+    PodOnNode,
     ScoredNode,
     WorkloadExplanation,
+    tipped,
 )
 from mooring.answers.explain.group_cures import find_group_cures
 from mooring.answers.trial.counterfactual import Counterfactual, PutObject
@@ -87,7 +89,7 @@ def explain_group(
         group.is_all_or_nothing,
         group.min_count,
         group.member_count,
-        [(pod.key, pod.spec.node_name) for pod in group.placed],
+        [PodOnNode(pod.key, pod.spec.node_name) for pod in group.placed],
         asked=asked,
     )
     if not group.pending:
@@ -107,7 +109,7 @@ def _explained(known: GroupExplanation, group: AskedGroup, outcome: GroupOutcome
     waits = ["its next attempt: nothing keeps it from nodes any more"] if is_settled else _group_waits_for(group)
     return replace(
         known,
-        nodes=sorted(room.items()),
+        nodes=[PodOnNode(*each) for each in sorted(room.items())],
         is_settled=is_settled,
         message=_group_message(outcome),
         waits_for=waits,
@@ -207,7 +209,8 @@ def explain_workload(
         _with_others(explain_pod(trials, alike[0], cures=cures, decisions=decisions), alike[1:])
         for alike in groups.values()
     ]
-    return WorkloadExplanation(name, [(pod.key, pod.spec.node_name) for pod in pods if pod.spec.node_name], pending)
+    placed = [PodOnNode(pod.key, pod.spec.node_name) for pod in pods if pod.spec.node_name]
+    return WorkloadExplanation(name, placed, pending)
 
 
 def _with_others(explanation: PodExplanation, others: Iterable[Pod]) -> PodExplanation:
@@ -284,7 +287,7 @@ def _scored(trials: Counterfactual, pod: Pod, decision: Placement, known: PodExp
         feasible_count=decision.feasible_count,
         scores=scores,
         tied=tied_with(details.totals, best) if known.node == best else (),
-        tipped=_tipped(scores),
+        tipped=tipped(scores[0], scores[1]) if len(scores) > 1 else (),
         weights=weights,
     )
 
@@ -293,14 +296,6 @@ def _scores(details: DecisionDetails, chosen: str) -> list[ScoredNode]:
     """The chosen node, if it takes the pod, and the best others; ties by name."""
     ranked = sorted(details.totals, key=lambda node: (node != chosen, -details.totals[node], node))
     return [ScoredNode(node, details.totals[node], details.scores[node]) for node in ranked[: RUNNERS_UP + 1]]
-
-
-def _tipped(scores: Sequence[ScoredNode]) -> list[tuple[str, int]]:
-    if len(scores) < 2:
-        return []
-    first, second = scores[0].by_plugin, scores[1].by_plugin
-    differences = [(plugin, first.get(plugin, 0) - second.get(plugin, 0)) for plugin in {**first, **second}]
-    return sorted(differences, key=lambda entry: (-abs(entry[1]), entry[0]))
 
 
 def weights_of(runner: Runner) -> dict[str, int]:

@@ -2,11 +2,12 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import ClassVar, NamedTuple
 
 from mooring.answers.explain.cure import Cure
 from mooring.answers.form.answer import AnswerTable, ClusterAnswer
 from mooring.answers.form.data_table import Columns, DataTable, Row, data_table
+from mooring.answers.form.published import Published
 from mooring.answers.trial.group_trials import spread_of
 from mooring.answers.trial.reasons import Reason
 from mooring.kit.words import count, some
@@ -16,9 +17,10 @@ from mooring.kit.words import count, some
 
 
 @dataclass(frozen=True, slots=True)
-class ScoredNode:
+class ScoredNode(Published):
     """A node that the pod could go to, with what each plugin gives it after weights."""
 
+    published = "name:node total by_plugin:plugins"
     name: str
     total: int
     by_plugin: dict[str, int] = field(default_factory=dict)
@@ -64,8 +66,28 @@ def score_table(scores: Sequence[ScoredNode]) -> DataTable:
     return data_table({"node": str, "total": int, **dict.fromkeys(plugins, int)}, rows)
 
 
-@dataclass(frozen=True, slots=True)
-class PastEvent:
+class PodOnNode(NamedTuple):
+    """A pod and the node that it has, or would get."""
+
+    pod: str
+    node: str
+
+
+class Tipping(NamedTuple):
+    """How much more a plugin gives to one node than to another."""
+
+    plugin: str
+    difference: int
+
+
+def tipped(first: ScoredNode, second: ScoredNode) -> list[Tipping]:
+    """By plugin how much more the first node has, the largest difference first."""
+    own, other = first.by_plugin, second.by_plugin
+    differences = [Tipping(plugin, own.get(plugin, 0) - other.get(plugin, 0)) for plugin in {**own, **other}]
+    return sorted(differences, key=lambda each: (-abs(each.difference), each.plugin))
+
+
+class PastEvent(NamedTuple):
     """Something that was recorded about the pod."""
 
     at: str
@@ -78,6 +100,10 @@ class PodExplanation(ClusterAnswer):
     """The explanation of one pod; `others` are pods that are pending for the same reason."""
 
     kind: ClassVar[str] = "Explanation"
+    published = (
+        "pod node is_placed:placed is_reserved:reserved would_go_to message node_count:nodes feasible_count:feasibleNodes "
+        "reasons cures gave_up:curesGaveUp tied scores tipped waits_for history victims others"
+    )
     pod: str
     node: str = ""
     """Where the pod is; or where it would go now."""
@@ -93,7 +119,7 @@ class PodExplanation(ClusterAnswer):
     reasons: Sequence[Reason] = ()
     scores: Sequence[ScoredNode] = ()
     """The chosen node first, then the others from the best on."""
-    tipped: Sequence[tuple[str, int]] = ()
+    tipped: Sequence[Tipping] = ()
     """By plugin how much more the chosen node has than the best other one, the largest difference first."""
     waits_for: Sequence[str] = ()
     history: Sequence[PastEvent] = ()
@@ -184,28 +210,6 @@ class PodExplanation(ClusterAnswer):
         scores = {"scores": score_table(self.scores)}
         return {**scores, **why} if self.node else {**why, **scores}
 
-    def content(self) -> dict[str, Any]:
-        return {
-            "pod": self.pod,
-            "node": self.node,
-            "placed": self.is_placed,
-            "reserved": self.is_reserved,
-            "wouldGoTo": self.would_go_to,
-            "message": self.message,
-            "nodes": self.node_count,
-            "feasibleNodes": self.feasible_count,
-            "reasons": [reason.content() for reason in self.reasons],
-            "cures": [cure.content() for cure in self.cures],
-            "curesGaveUp": self.gave_up,
-            "tied": list(self.tied),
-            "scores": [{"node": s.name, "total": s.total, "plugins": s.by_plugin} for s in self.scores],
-            "tipped": [{"plugin": plugin, "difference": difference} for plugin, difference in self.tipped],
-            "waitsFor": list(self.waits_for),
-            "history": [{"at": event.at, "text": event.text} for event in self.history],
-            "victims": list(self.victims),
-            "others": list(self.others),
-        }
-
 
 def reason_row(reason: Reason) -> tuple[object, ...]:
     """Nodes, plugin, words and details of a reason, for a table."""
@@ -228,9 +232,9 @@ class WorkloadExplanation(ClusterAnswer):
     """The pods of a workload: where they are, and why those without a node have none."""
 
     kind: ClassVar[str] = "WorkloadExplanation"
+    published = "workload placed pending"
     workload: str
-    placed: Sequence[tuple[str, str]] = ()
-    """(pod, node)."""
+    placed: Sequence[PodOnNode] = ()
     pending: Sequence[PodExplanation] = ()
     """One explanation for each group of pods that are pending for the same reason."""
 
@@ -257,32 +261,19 @@ class WorkloadExplanation(ClusterAnswer):
             "reasons": reason_table(grouped, {"pod": str, "pods": int}),
         }
 
-    def content(self) -> dict[str, Any]:
-        return {
-            "workload": self.workload,
-            "placed": [{"pod": pod, "node": node} for pod, node in self.placed],
-            "pending": [each.content() for each in self.pending],
-        }
-
 
 # ---- The answer to "why is this pod group pending, and what would place it?".
 
 
 @dataclass(frozen=True, slots=True)
-class MemberReason:
+class MemberReason(Published):
     """Pods of the group that are rejected alike."""
 
+    published = "pods message reasons"
     pods: Sequence[str]
     message: str
     """Why the first of them fits nowhere beside the others."""
     reasons: Sequence[Reason] = ()
-
-    def content(self) -> dict[str, Any]:
-        return {
-            "pods": list(self.pods),
-            "message": self.message,
-            "reasons": [reason.content() for reason in self.reasons],
-        }
 
 
 @dataclass(frozen=True, repr=False)
@@ -290,6 +281,10 @@ class GroupExplanation(ClusterAnswer):
     """The explanation of one pod group."""
 
     kind: ClassVar[str] = "PodGroupExplanation"
+    published = (
+        "group:podGroup is_gang:gang min_count member_count:members is_settled:settled fit_count:fits placements message "
+        "waits_for placed nodes:room rejected victims cures gave_up:curesGaveUp"
+    )
     group: str
     is_gang: bool
     """Whether its pods go together or not at all."""
@@ -297,10 +292,10 @@ class GroupExplanation(ClusterAnswer):
     """How many pods must fit before any of them goes."""
     member_count: int
     """How many of its pods exist."""
-    placed: Sequence[tuple[str, str]] = ()
-    """(pod, node) of pods that run."""
-    nodes: Sequence[tuple[str, str]] = ()
-    """(pod, node) of pending pods that there is room for now, beside each other."""
+    placed: Sequence[PodOnNode] = ()
+    """Pods that run."""
+    nodes: Sequence[PodOnNode] = ()
+    """Pending pods that there is room for now, beside each other."""
     is_settled: bool = False
     """Whether the group runs, or would go now."""
     message: str = ""
@@ -382,23 +377,4 @@ class GroupExplanation(ClusterAnswer):
             "pods": data_table({"pod": str, "state": str, "node": str, "message": str}, pods),
             "reasons": reason_table(grouped, {"pod": str, "pods": int}),
             "cures": cure_table(self.cures),
-        }
-
-    def content(self) -> dict[str, Any]:
-        return {
-            "podGroup": self.group,
-            "gang": self.is_gang,
-            "minCount": self.min_count,
-            "members": self.member_count,
-            "settled": self.is_settled,
-            "fits": self.fit_count,
-            "placements": self.placements,
-            "message": self.message,
-            "waitsFor": list(self.waits_for),
-            "placed": [{"pod": pod, "node": node} for pod, node in self.placed],
-            "room": [{"pod": pod, "node": node} for pod, node in self.nodes],
-            "rejected": [each.content() for each in self.rejected],
-            "victims": list(self.victims),
-            "cures": [cure.content() for cure in self.cures],
-            "curesGaveUp": self.gave_up,
         }

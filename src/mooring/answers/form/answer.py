@@ -1,7 +1,7 @@
 """The form of every answer: a value with a summary, tables, and plain data for programs.
 
 One description of the tables serves the terminal, notebooks and reports; data frames have tables of their own, with numbers.
-The plain data is a public interface with a version (docs/schemas): fields may be added, but not renamed or removed.
+The plain data is what `published` names (`published.py`).
 """
 
 import re
@@ -10,7 +10,8 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any, ClassVar
 
-from mooring.answers.form.data_table import DataTable, rounded
+from mooring.answers.form.data_table import DataTable
+from mooring.answers.form.published import Published, plain
 from mooring.answers.form.report_page import ReportContent, page_html
 from mooring.answers.form.report_parts import AnswerPlot, AnswerTable, table_html, visible
 from mooring.inputs.input_errors import InputError
@@ -23,7 +24,7 @@ ROWS_OF_HTML = 100
 """How many rows of a table a notebook shows."""
 
 
-class ClusterAnswer(ABC):
+class ClusterAnswer(Published, ABC):
     """What a question returns."""
 
     kind: ClassVar[str]
@@ -45,14 +46,9 @@ class ClusterAnswer(ABC):
         """What a report draws, the most important first."""
         return []
 
-    @abstractmethod
-    def content(self) -> dict[str, Any]:
-        """The answer as plain data, without the header."""
-
     def to_dict(self) -> dict[str, Any]:
         """The answer as plain data, in the form that docs/schemas describes: what `-o json` prints."""
-        written: dict[str, Any] = rounded(self.content())
-        return {"apiVersion": API_VERSION, "kind": self.kind, **written}
+        return {"apiVersion": API_VERSION, "kind": self.kind, **plain(self.content())}
 
     @abstractmethod
     def data_tables(self) -> Mapping[str, DataTable]:

@@ -5,11 +5,11 @@ Cordoned nodes are left out with their pods: a drain would make a cluster look e
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from mooring.answers.form.published import Published
 from mooring.cluster.nodes.table import NodeTable
 from mooring.model.node import Node
 from mooring.model.quantity import show_percent
@@ -61,8 +61,10 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(slots=True)
-class GroupUse:
+class GroupUse(Published):
     """A zone, a pool, a node, or the whole cluster."""
+
+    published = "nodes cordoned:cordonedNodes pods resources"
 
     nodes: int = 0
     """Without those that are cordoned."""
@@ -79,9 +81,9 @@ class GroupUse:
         """The requested share for people: 31.2%; a dash for None."""
         return show_percent(self.share(resource))
 
-    def content(self) -> dict[str, Any]:
-        amounts = {name: {"requested": used, "allocatable": room} for name, (used, room) in self.amounts.items()}
-        return {"nodes": self.nodes, "cordonedNodes": self.cordoned, "pods": self.pods, "resources": amounts}
+    def resources(self) -> dict[str, dict[str, int]]:
+        """The amounts of each resource by name."""
+        return {name: {"requested": used, "allocatable": room} for name, (used, room) in self.amounts.items()}
 
 
 @dataclass(slots=True)

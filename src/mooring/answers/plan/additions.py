@@ -6,6 +6,7 @@ from itertools import islice
 from typing import Any
 
 from mooring.answers.capacity.filling import CopyPlacer
+from mooring.answers.form.published import Published
 from mooring.answers.plan.demand import NodeDemand, PodKind, demand_of
 from mooring.answers.plan.judge import Verdict, can_be_scheduled, judge, objects_of, pending_in, with_daemons
 from mooring.answers.plan.offers import NodeOffer
@@ -37,9 +38,10 @@ LONGER_DECISIONS = 20_000
 
 
 @dataclass(frozen=True, slots=True)
-class AddedNodes:
+class AddedNodes(Published):
     """Nodes of one offer that come together."""
 
+    published = "step offer.name:offer count offer.price cost pods names:nodes"
     offer: NodeOffer
     names: Sequence[str]
     pods: int
@@ -48,8 +50,12 @@ class AddedNodes:
     """They come after the scheduler has placed what it can on those of the steps before."""
 
     @property
+    def count(self) -> int:
+        return len(self.names)
+
+    @property
     def cost(self) -> float:
-        return len(self.names) * self.offer.price
+        return self.count * self.offer.price
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from mooring.answers.form.answer import AnswerPlot, AnswerTable, ClusterAnswer
 from mooring.answers.form.data_table import Columns, DataTable, data_table
@@ -64,6 +64,10 @@ class Plan(ClusterAnswer):
     """The nodes to add and to remove."""
 
     kind: ClassVar[str] = "Plan"
+    published = (
+        "fits at_first:pendingAtFirst placed_now:placedOnPresentNodes added:add removed:remove cost lower_bound fits_at_once "
+        "pending_at_once pending_pods:pending kept notes"
+    )
 
     added: Sequence[AddedNodes]
     removed: Sequence[DrainStep]
@@ -214,39 +218,9 @@ class Plan(ClusterAnswer):
             "kept": data_table({"node": str, "reason": str}, kept),
         }
 
-    def content(self) -> dict[str, Any]:
-        return {
-            "fits": self.fits,
-            "pendingAtFirst": self.at_first,
-            "placedOnPresentNodes": self.placed_now,
-            "add": [
-                {
-                    "step": each.step,
-                    "offer": each.offer.name,
-                    "count": len(each.names),
-                    "price": each.offer.price,
-                    "cost": each.cost,
-                    "pods": each.pods,
-                    "nodes": list(each.names),
-                }
-                for each in self.added
-            ],
-            "remove": [
-                {
-                    "node": step.node,
-                    "moved": [{"pod": pod.key, "to": pod.node} for pod in step.moved],
-                    "daemonPods": step.daemons,
-                }
-                for step in self.removed
-            ],
-            "cost": self.cost,
-            "lowerBound": self.lower_bound,
-            "fitsAtOnce": self.fits_at_once,
-            "pendingAtOnce": self.pending_at_once,
-            "pending": [{"pod": key, "reason": reason} for key, reason in self.pending.items()],
-            "kept": [{"node": each.node, "reason": each.reason} for each in self.kept],
-            "notes": list(self.notes),
-        }
+    def pending_pods(self) -> list[dict[str, str]]:
+        """The pods that stay pending, as plain data."""
+        return [{"pod": key, "reason": reason} for key, reason in self.pending.items()]
 
 
 _ADD_COLUMNS: Columns = {"step": int, "offer": str, "nodes": int, "price": float, "cost": float, "pods": int}

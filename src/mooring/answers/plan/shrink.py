@@ -8,6 +8,7 @@ cluster before it.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from mooring.answers.form.published import Published
 from mooring.answers.plan.judge import objects_of, patient, pending_in
 from mooring.answers.plan.trials import broken_gang
 from mooring.answers.trial.changing_cluster import ChangingCluster, why_pending
@@ -34,18 +35,20 @@ Tell = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, slots=True)
-class DrainedPod:
+class DrainedPod(Published):
     """A pod that a drain moves."""
 
+    published = "key:pod node:to"
     key: str
     node: str
     """Where it runs then."""
 
 
 @dataclass(frozen=True, slots=True)
-class DrainStep:
+class DrainStep(Published):
     """One node to drain and remove."""
 
+    published = "node moved daemons:daemonPods"
     node: str
     moved: Sequence[DrainedPod]
     daemons: int
@@ -53,9 +56,10 @@ class DrainStep:
 
 
 @dataclass(frozen=True, slots=True)
-class KeptNode:
+class KeptNode(Published):
     """A node that has to stay, and why."""
 
+    published = "node reason"
     node: str
     reason: str
 

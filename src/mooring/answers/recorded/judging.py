@@ -3,13 +3,14 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Any
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from mooring.answers.form.data_table import Columns, DataTable, Time, data_table
+from mooring.answers.form.published import Published
 from mooring.cluster.nodes.table import ClusterError, NodeTable
 from mooring.framework.config.types import KubeSchedulerConfiguration
 from mooring.framework.profile.registry import Registry
@@ -44,10 +45,22 @@ class BindingVerdict(StrEnum):
 AGREES = frozenset((BindingVerdict.SAME, BindingVerdict.TIED))
 
 
+class PluginScores(NamedTuple):
+    """What a plugin gives to the recorded node, and to the best one."""
+
+    plugin: str
+    score: int
+    best_score: int
+
+
 @dataclass(frozen=True, slots=True)
-class JudgedBinding:
+class JudgedBinding(Published):
     """One binding. Scores are totals after weights; they are 0 where nodes were not scored."""
 
+    published = (
+        "pod node profile at verdict tied_count:tiedNodes node_count:nodes feasible_count:feasibleNodes score best:bestNode "
+        "best_score better_count:betterNodes may_be_sampled plugin message differences:plugins"
+    )
     pod: str
     node: str
     profile: str
@@ -70,8 +83,8 @@ class JudgedBinding:
     """What explains most of the difference, or rejects the node."""
     message: str = ""
     """Why the node is rejected, or why there is no verdict."""
-    differences: tuple[tuple[str, int, int], ...] = ()
-    """(plugin, what it gives to the recorded node, what it gives to the best), the largest difference first."""
+    differences: tuple[PluginScores, ...] = ()
+    """The largest difference first."""
 
     @property
     def behind(self) -> int:
@@ -87,25 +100,10 @@ class JudgedBinding:
         """How much of the difference comes from `plugin`."""
         return next((best - own for name, own, best in self.differences if name == self.plugin), 0)
 
-    def content(self) -> dict[str, Any]:
-        return {
-            "pod": self.pod,
-            "node": self.node,
-            "profile": self.profile,
-            "at": in_micros(self.at_ns),
-            "verdict": self.verdict.value,
-            "tiedNodes": self.tied_count,
-            "nodes": self.node_count,
-            "feasibleNodes": self.feasible_count,
-            "score": self.score,
-            "bestNode": self.best,
-            "bestScore": self.best_score,
-            "betterNodes": self.better_count,
-            "mayBeSampled": self.may_be_sampled,
-            "plugin": self.plugin,
-            "message": self.message,
-            "plugins": [{"plugin": name, "score": own, "bestScore": best} for name, own, best in self.differences],
-        }
+    @property
+    def at(self) -> str:
+        """When the decision is taken to have been made, in RFC 3339."""
+        return in_micros(self.at_ns)
 
 
 def binding_table(bindings: Iterable[JudgedBinding]) -> DataTable:
@@ -295,10 +293,10 @@ class BindingJudge:
         )
 
 
-def _differences(own: Mapping[str, int], best: Mapping[str, int]) -> tuple[tuple[str, int, int], ...]:
+def _differences(own: Mapping[str, int], best: Mapping[str, int]) -> tuple[PluginScores, ...]:
     """By plugin what both nodes get; what speaks most for the best comes first."""
     names: Sequence[str] = [*{**best, **own}]
-    found = [(name, own.get(name, 0), best.get(name, 0)) for name in names]
+    found = [PluginScores(name, own.get(name, 0), best.get(name, 0)) for name in names]
     return tuple(sorted(found, key=lambda each: (each[1] - each[2], each[0])))
 
 

@@ -8,6 +8,7 @@ from mooring.answers.explain.explain import explain_pod
 from mooring.answers.explain.explanation import PodExplanation
 from mooring.answers.form.answer import AnswerTable, ClusterAnswer
 from mooring.answers.form.data_table import DataTable, Time, data_table
+from mooring.answers.form.published import fields_of
 from mooring.answers.recorded.decision_difference import StepDifference, difference_table, step_difference
 from mooring.answers.recorded.replaying import Progress, SegmentProgress
 from mooring.answers.trial.counterfactual import Counterfactual
@@ -145,9 +146,7 @@ class PodStory(ClusterAnswer):
             "story": [{"at": in_micros(m.at_ns), "attempt": m.attempt, "text": m.text} for m in self.moments],
             "decided": _time(self.decided_ns),
             "nominated": self.was_nominated,
-            "explanation": None if self.explanation is None else self.explanation.content(),
-            "differences": [each.content() for each in self.differences],
-            "problems": list(self.problems),
+            **fields_of(self, "explanation differences problems"),
         }
 
 

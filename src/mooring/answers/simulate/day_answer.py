@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 
 from mooring.answers.form.answer import AnswerPlot, AnswerTable, ClusterAnswer
 from mooring.answers.form.data_table import DataTable, data_table
+from mooring.answers.form.published import fields_of
 from mooring.answers.form.report_parts import BarPlot, CurvePlot, Unit, waits_plot
 from mooring.answers.simulate.results_as_data import evictions_as_data, limits_as_data, story_as_data
 from mooring.answers.simulate.simulation_answer import (
@@ -190,14 +191,7 @@ class DayAnswer(ClusterAnswer, DayReport):
         answer: dict[str, Any] = {
             "simulatedSeconds": self.simulated_s,
             "tookSeconds": round(self.took_s, 3),
-            "planned": self.planned,
-            "arrived": self.arrived,
-            "placed": self.placed,
-            "finished": self.finished,
-            "pending": self.pending,
-            "attempts": self.attempts,
-            "failedAttempts": self.failed_attempts,
-            "rescued": self.rescued,
+            **fields_of(self, "planned arrived placed finished pending attempts failed_attempts rescued"),
             "waits": [_waits_as_data(waits) for waits in self.waits],
             "meanUtilisation": self.mean_used,
             "zones": _groups_as_data(self.mean_uses.zones),

@@ -9,6 +9,7 @@ from mooring.answers.explain.explanation import GroupExplanation, PodExplanation
 from mooring.answers.form.answer import AnswerPlot, AnswerTable, ClusterAnswer
 from mooring.answers.form.data_table import DataTable
 from mooring.answers.form.plots import use_plots
+from mooring.answers.form.published import fields_of
 from mooring.answers.form.report_parts import BarPlot, waits_plot
 from mooring.answers.form.utilisation import FULLEST, GroupUse, Utilisation
 from mooring.answers.simulate.results_as_data import (
@@ -71,7 +72,7 @@ def group_wait_table(groups: Iterable[GroupWait]) -> AnswerTable:
 
 def group_waits_as_data(groups: Iterable[GroupWait]) -> list[dict[str, Any]]:
     """The entries of `groups` of a day."""
-    return [{"podGroup": group.key, "members": group.members, "waitedSeconds": group.waited_s} for group in groups]
+    return [fields_of(group, "key:podGroup members waited_s:waitedSeconds") for group in groups]
 
 
 def _span(waits_s: Sequence[float]) -> str:
@@ -118,9 +119,7 @@ def groups_as_data(groups: Iterable[GroupState]) -> list[dict[str, Any]]:
             "result": "placed" if group.is_placed else "pending",
             "minCount": group.min_count,
             "members": len(group.nodes),
-            "onNodes": group.placed_count,
-            "waitedSeconds": group.waited_s,
-            "message": group.message,
+            **fields_of(group, "placed_count:onNodes waited_s:waitedSeconds message"),
         }
         for group in groups
     ]

@@ -2,11 +2,11 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from mooring.answers.form.data_table import Columns, DataTable, amount_column, data_table, percent_of, share_column
+from mooring.answers.form.published import Published
 from mooring.answers.form.utilisation import FULLEST, GroupUse, pool_of, zone_of
 from mooring.model.node import Node
 from mooring.model.quantity import show_percent
@@ -19,9 +19,10 @@ from mooring.sim.results import FailureReason, Fate, GroupWait, NodeUse, PodResu
 
 
 @dataclass(frozen=True, slots=True)
-class MeanUse:
+class MeanUse(Published):
     """A zone, a pool or a node, over the time of a simulation."""
 
+    published = "nodes placed shares:meanUtilisation"
     nodes: int
     placed: int
     """How many pods were bound to its nodes."""
@@ -30,9 +31,6 @@ class MeanUse:
 
     def told_share(self, resource: str) -> str:
         return show_percent(self.shares.get(resource))
-
-    def content(self) -> dict[str, Any]:
-        return {"nodes": self.nodes, "placed": self.placed, "meanUtilisation": dict(self.shares)}
 
 
 @dataclass(frozen=True, slots=True)

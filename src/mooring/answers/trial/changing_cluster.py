@@ -7,6 +7,7 @@ settles what is pending in between, by the same code as in `simulate`.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from mooring.answers.form.published import Published
 from mooring.answers.form.utilisation import Utilisation, utilisation_of
 from mooring.answers.trial.budget_counts import BudgetCounts
 from mooring.answers.trial.workload_book import WorkloadBook, is_daemon, is_static
@@ -42,31 +43,43 @@ def settled(loaded: LoadedCluster) -> LoadedCluster:
 
 
 @dataclass(frozen=True, slots=True)
-class PreemptedPod:
-    """A pod that was preempted on `node`."""
+class AffectedPod(Published):
+    """A pod that changes do something to; `node` is where it was."""
 
     key: str
     node: str
+
+    @property
+    def namespace(self) -> str:
+        return self.key.rpartition("/")[0]
+
+    @property
+    def name(self) -> str:
+        return self.key.rpartition("/")[2]
+
+
+@dataclass(frozen=True, slots=True)
+class PreemptedPod(AffectedPod):
+    """A pod that was preempted on `node`."""
+
     preemptor: str
 
 
 @dataclass(frozen=True, slots=True)
-class GonePod:
+class GonePod(AffectedPod):
     """A pod that is deleted and not replaced."""
 
-    key: str
-    node: str
+    published = "namespace name node reason is_wanted"
     reason: str
     is_wanted: bool
     """Whether a change asked for it: a smaller scale, a deletion."""
 
 
 @dataclass(frozen=True, slots=True)
-class BlockedPod:
+class BlockedPod(AffectedPod):
     """A pod that a drain could not evict."""
 
-    key: str
-    node: str
+    published = "namespace name node budget message"
     budget: str
     message: str
 

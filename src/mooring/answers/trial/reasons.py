@@ -3,11 +3,11 @@
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from mooring.answers.form.published import Published
 from mooring.cluster.cluster import Cluster
 from mooring.cluster.nodes.table import NodeTable
 from mooring.framework.attempts.attempt import Attempt, Verdicts, rejecting_filters
@@ -28,9 +28,10 @@ EXAMPLES = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Amount:
+class Amount(Published):
     """A resource that is missing: what the pod asks for, and the most that a node has left. Units of the node table."""
 
+    published = "resource wants largest_free node largest fits_no_node words:text"
     resource: str
     wants: int
     largest_free: int
@@ -52,22 +53,12 @@ class Amount:
             return f"wants {wants}, but {none} is large enough (largest {largest})"
         return f"wants {wants}, largest free {free} on {self.node}"
 
-    def content(self) -> dict[str, Any]:
-        return {
-            "resource": self.resource,
-            "wants": self.wants,
-            "largestFree": self.largest_free,
-            "node": self.node,
-            "largest": self.largest,
-            "fitsNoNode": self.fits_no_node,
-            "text": self.words(),
-        }
-
 
 @dataclass(frozen=True, slots=True)
-class Reason:
+class Reason(Published):
     """Nodes that were rejected for the same reason."""
 
+    published = "plugin message count:nodes nodes:examples can_evict:evictionCanHelp amounts details"
     plugin: str
     message: str
     """Upstream's words."""
@@ -83,17 +74,6 @@ class Reason:
     @property
     def count(self) -> int:
         return len(self.rows)
-
-    def content(self) -> dict[str, Any]:
-        return {
-            "plugin": self.plugin,
-            "message": self.message,
-            "nodes": self.count,
-            "examples": list(self.nodes),
-            "evictionCanHelp": self.can_evict,
-            "amounts": [amount.content() for amount in self.amounts],
-            "details": list(self.details),
-        }
 
 
 def reasons_of(decision: NoFit) -> list[Reason]:
