@@ -110,6 +110,12 @@ class Patient:
         node = self.trials.node_for(self.pod, edits) if self.budget.is_left() else None
         return None if node is None else Cure(kind, change, node, cost, edits)
 
+    def cures(self, kind: str, change: str, cost: float, *edits: Edit) -> Iterator[Cure]:
+        """The same cure for searches that yield what they find."""
+        cure = self.cured(kind, change, cost, *edits)
+        if cure is not None:
+            yield cure
+
 
 # ---- Changes to the pod itself. A relaxation is one dimension of what a pod asks for: requests, tolerations and so
 # on.
@@ -126,6 +132,8 @@ class PodChange:
     text: str
     cost: float
     apply: Callable[[Pod], Pod] = field(repr=False)
+    dropped_key: str = field(default="", repr=False)
+    """The label whose line of the node selector is dropped; empty for another change."""
 
 
 class Relaxation(ABC):
@@ -135,9 +143,29 @@ class Relaxation(ABC):
     def relax(self, pod: Pod) -> Pod | None:
         """The pod without anything of this dimension; None if it has nothing of it."""
 
-    @abstractmethod
+    def alone(self, patient: Patient, pod: Pod) -> Iterator[PodChange]:
+        """Changes of `pod`, a form of the patient, that may suffice alone."""
+        return iter(())
+
+    def together(self, pod: Pod) -> PodChange | None:
+        """The change that is tried if none suffices alone."""
+        return None
+
+    def instead(self, patient: Patient, change: PodChange, pod: Pod, node: str) -> Iterator[PodChange]:
+        """A change with which `pod` gets `node`, after smaller ones that do as well."""
+        yield change
+
     def options(self, patient: Patient, pod: Pod) -> Iterator[PodChange]:
-        """Changes after which `pod`, a form of the patient, gets a node; each was tried."""
+        """Changes after which `pod` gets a node; each was tried."""
+        is_found = False
+        for change in self.alone(patient, pod):
+            node = patient.node_for(change.apply(pod))
+            if node is not None:
+                is_found = True
+                yield from self.instead(patient, change, pod, node)
+        together = None if is_found else self.together(pod)
+        if together is not None and patient.node_for(together.apply(pod)) is not None:
+            yield together
 
 
 def with_spec(pod: Pod, **changes: object) -> Pod:

@@ -54,9 +54,7 @@ def by_volumes(patient: Patient) -> Iterator[Cure]:
         what = "create the PersistentVolumeClaim" if is_missing else "create a volume for the PersistentVolumeClaim"
         texts.append(f"{what} {named.name}{_asked(wanted)}")
     if texts:
-        cure = patient.cured("create-volume", " and ".join(texts), VOLUME * len(texts), *edits)
-        if cure is not None:
-            yield cure
+        yield from patient.cures("create-volume", " and ".join(texts), VOLUME * len(texts), *edits)
 
 
 def _asked(claim: PersistentVolumeClaim) -> str:
@@ -139,9 +137,9 @@ def without_gates(patient: Patient) -> Iterator[Cure]:
     gates = [gate.name for gate in patient.pod.spec.scheduling_gates or ()]
     if gates:
         text = f"remove the scheduling gate {', '.join(gates)}"
-        cure = patient.cured("remove-gate", text, REMOVE_GATE, ChangePod(with_spec(patient.pod, scheduling_gates=None)))
-        if cure is not None:
-            yield cure
+        yield from patient.cures(
+            "remove-gate", text, REMOVE_GATE, ChangePod(with_spec(patient.pod, scheduling_gates=None))
+        )
 
 
 def by_asking_less(patient: Patient) -> Iterator[Cure]:
@@ -173,9 +171,7 @@ def _cure(patient: Patient, *changes: PodChange) -> Iterator[Cure]:
         form = change.apply(form)
     text = ", and ".join(change.text for change in changes)
     cost = sum(change.cost for change in changes)
-    cure = patient.cured("+".join(change.kind for change in changes), text, cost, ChangePod(form))
-    if cure is not None:
-        yield cure
+    yield from patient.cures("+".join(change.kind for change in changes), text, cost, ChangePod(form))
 
 
 _SEARCHES: tuple[Callable[[Patient], Iterator[Cure]], ...] = (

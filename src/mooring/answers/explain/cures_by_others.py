@@ -22,11 +22,12 @@ from mooring.answers.explain.cure import (
     Patient,
     with_spec,
 )
-from mooring.answers.trial.changing_nodes import STATE_TAINTS, equipment_of, equipped, node_like
+from mooring.answers.trial.changing_nodes import STATE_TAINTS, equipment_of, equipped, node_like, with_cordon
 from mooring.answers.trial.counterfactual import ChangePod, Edit, MovePod, PlacePod, PutObject, RemovePod
 from mooring.answers.trial.reasons import reasons_of
 from mooring.answers.trial.workload_book import is_daemon
 from mooring.cluster.cluster import Cluster
+from mooring.controllers.nodes.node_lifecycle import UNSCHEDULABLE
 from mooring.model.devices import ResourceSlice
 from mooring.model.node import Node, Taint
 from mooring.model.pod import Pod
@@ -38,7 +39,6 @@ from mooring.scheduler.decision import NoFit, Placement
 # ---- Cures by nodes: uncordon one, bring one back, or add one like those that are there.
 
 
-_UNSCHEDULABLE = "node.kubernetes.io/unschedulable"
 MAX_NODES = 40
 """How many nodes of each kind are tried."""
 MEND_NODE = MORE_NODES - 5
@@ -48,16 +48,9 @@ def by_uncordoning(patient: Patient) -> Iterator[Cure]:
     """Nodes that are cordoned."""
     nodes = [node for node in patient.trials.cluster.nodes.nodes if node is not None and node.spec.unschedulable]
     for node in nodes[:MAX_NODES]:
-        cure = patient.cured("uncordon", f"uncordon node {node.name}", UNCORDON, PutObject(uncordoned(node)))
-        if cure is not None:
-            yield cure
-
-
-def uncordoned(node: Node) -> Node:
-    taints = [taint for taint in node.spec.taints or () if taint.key != _UNSCHEDULABLE]
-    return msgspec.structs.replace(
-        node, spec=msgspec.structs.replace(node.spec, unschedulable=False, taints=taints or None)
-    )
+        yield from patient.cures(
+            "uncordon", f"uncordon node {node.name}", UNCORDON, PutObject(with_cordon(node, False))
+        )
 
 
 def by_mending(patient: Patient) -> Iterator[Cure]:
@@ -65,15 +58,13 @@ def by_mending(patient: Patient) -> Iterator[Cure]:
     tried = 0
     for node in patient.trials.cluster.nodes.nodes:
         own = [
-            taint.key for taint in _taints(node) if taint.key.startswith(STATE_TAINTS) and taint.key != _UNSCHEDULABLE
+            taint.key for taint in _taints(node) if taint.key.startswith(STATE_TAINTS) and taint.key != UNSCHEDULABLE
         ]
         if node is None or not own or tried >= MAX_NODES:
             continue
         tried += 1
         text = f"mend node {node.name}, which has the taint {', '.join(own)}"
-        cure = patient.cured("mend-node", text, MEND_NODE, PutObject(_mended(node)))
-        if cure is not None:
-            yield cure
+        yield from patient.cures("mend-node", text, MEND_NODE, PutObject(_mended(node)))
 
 
 def _taints(node: Node | None) -> list[Taint]:
@@ -91,9 +82,7 @@ def by_one_more(patient: Patient) -> Iterator[Cure]:
     for model, number in kinds_of_nodes(cluster)[:MAX_NODES]:
         edits = one_more_like(cluster, model)
         alike = f"{number} like it" if number > 1 else "the only one of its kind"
-        cure = patient.cured("add-node", f"add a node like {model.name} ({alike})", MORE_NODES, *edits)
-        if cure is not None:
-            yield cure
+        yield from patient.cures("add-node", f"add a node like {model.name} ({alike})", MORE_NODES, *edits)
 
 
 def kinds_of_nodes(cluster: Cluster) -> list[tuple[Node, int]]:
@@ -302,7 +291,7 @@ def _moved(patient: Patient, leavers: Sequence[Pod], node: str) -> Cure | None:
 
 def _new_home(patient: Patient, pod: Pod, moves: Sequence[MovePod]) -> str | None:
     """Where the core puts a pod that has to move, after the others have moved."""
-    loose = Pod(metadata=pod.metadata, spec=msgspec.structs.replace(pod.spec, node_name=""), status=pod.status)
+    loose = pod.with_node("")
     if not moves:
         decision = patient.trials.decide(loose)
     else:

@@ -56,9 +56,8 @@ def by_fewer_devices(patient: Patient) -> Iterator[Cure]:
         for number in range(before - 1, 0, -1):
             changed = msgspec.structs.replace(ask, count=number, allocation_mode="ExactCount")
             text = f"claim {number} {'device' if number == 1 else 'devices'} instead of {'all' if is_all else before}"
-            cure = _changed(patient, "fewer-devices", text, place, changed)
-            if cure is not None:
-                yield cure
+            if found := [*_changed(patient, "fewer-devices", text, place, changed)]:
+                yield from found
                 break
 
 
@@ -69,15 +68,12 @@ def by_other_devices(patient: Patient) -> Iterator[Cure]:
         for name in sorted(each.name for each in patient.trials.cluster.objects[DeviceClass].values())[:MAX_CLASSES]:
             if name != ask.device_class_name:
                 text = f"claim devices of class {name} instead of {ask.device_class_name}"
-                yield from _if_cured(
-                    _changed(patient, "change-class", text, place, msgspec.structs.replace(ask, device_class_name=name))
-                )
+                other = msgspec.structs.replace(ask, device_class_name=name)
+                yield from _changed(patient, "change-class", text, place, other)
         for number, selector in enumerate(ask.selectors or ()):
             rest = [each for i, each in enumerate(ask.selectors or ()) if i != number] or None
             text = f"drop the selector {selector.cel.expression if selector.cel is not None else ''}"
-            yield from _if_cured(
-                _changed(patient, "drop-selector", text, place, msgspec.structs.replace(ask, selectors=rest))
-            )
+            yield from _changed(patient, "drop-selector", text, place, msgspec.structs.replace(ask, selectors=rest))
     for claim in _open_claims(patient):
         yield from _without_constraints(patient, claim)
 
@@ -89,7 +85,7 @@ def _without_constraints(patient: Patient, claim: ResourceClaim) -> Iterator[Cur
         devices = msgspec.structs.replace(claim.spec.devices, constraints=rest)
         name = constraint.match_attribute or constraint.distinct_attribute
         text = f"drop the constraint on {name} (of ResourceClaim {claim.key})"
-        yield from _if_cured(patient.cured("drop-constraint", text, CHANGE_RULE, PutObject(_with(claim, devices))))
+        yield from patient.cures("drop-constraint", text, CHANGE_RULE, PutObject(_with(claim, devices)))
 
 
 def _claims(patient: Patient) -> list[ResourceClaim]:
@@ -127,14 +123,14 @@ def _ask(place: _Place) -> Ask:
     return request.exactly
 
 
-def _changed(patient: Patient, kind: str, text: str, place: _Place, ask: Ask) -> Cure | None:
+def _changed(patient: Patient, kind: str, text: str, place: _Place, ask: Ask) -> Iterator[Cure]:
     """The cure in which one request is another one."""
     claim, number, alternative = place
     requests = list(claim.spec.devices.requests or ())
     told = f"{text} (request {requests[number].name} of ResourceClaim {claim.key})"
     requests[number] = _asking(requests[number], alternative, ask)
     devices = msgspec.structs.replace(claim.spec.devices, requests=requests)
-    return patient.cured(kind, told, CHANGE_RULE, PutObject(_with(claim, devices)))
+    return patient.cures(kind, told, CHANGE_RULE, PutObject(_with(claim, devices)))
 
 
 def _asking(request: DeviceRequest, alternative: int, ask: Ask) -> DeviceRequest:
@@ -147,11 +143,6 @@ def _asking(request: DeviceRequest, alternative: int, ask: Ask) -> DeviceRequest
 def _with(claim: ResourceClaim, devices: object) -> ResourceClaim:
     changed: ResourceClaim = msgspec.structs.replace(claim, spec=msgspec.structs.replace(claim.spec, devices=devices))
     return changed
-
-
-def _if_cured(cure: Cure | None) -> Iterator[Cure]:
-    if cure is not None:
-        yield cure
 
 
 # ---- claims of others

@@ -192,9 +192,7 @@ def _by_smaller_minimum(patient: GroupPatient, outcome: GroupOutcome) -> Iterato
         return
     text = f"create the PodGroup again with minCount {number} instead of {group.min_count}"
     cost = CHANGE_RULE + GIVE_UP_ALL * (group.min_count - number) / group.min_count
-    cure = patient.cured("lower-min-count", text, cost, PutObject(group.with_min_count(number)))
-    if cure is not None:
-        yield cure
+    yield from patient.cures("lower-min-count", text, cost, PutObject(group.with_min_count(number)))
 
 
 def _without_topology(patient: Patient) -> Iterator[Cure]:
@@ -206,9 +204,7 @@ def _without_topology(patient: Patient) -> Iterator[Cure]:
     spec = msgspec.structs.replace(declared.spec, scheduling_constraints=None)
     anywhere: KubeObject = msgspec.structs.replace(declared, spec=spec)
     text = f"create the PodGroup again without the topology {declared.topology_key}"
-    cure = patient.cured("drop-topology", text, CHANGE_RULE, PutObject(anywhere))
-    if cure is not None:
-        yield cure
+    yield from patient.cures("drop-topology", text, CHANGE_RULE, PutObject(anywhere))
 
 
 # ---- nodes
@@ -225,9 +221,7 @@ def _by_more_nodes(patient: Patient) -> Iterator[Cure]:
             alike = f"{number} like it" if number > 1 else "the only one of its kind"
             text = f"add {count(needed, 'node')} like {model.name} ({alike})"
             cost = MORE_NODES + ANOTHER_NODE * (needed - 1)
-            cure = patient.cured("add-node", text, cost, *_flat(nodes[:needed]))
-            if cure is not None:
-                yield cure
+            yield from patient.cures("add-node", text, cost, *_flat(nodes[:needed]))
 
 
 def _flat(nodes: Sequence[Sequence[Edit]]) -> list[Edit]:

@@ -37,23 +37,21 @@ class SpreadLess(Relaxation):
     """Spread constraints that must be satisfied."""
 
     def relax(self, pod: Pod) -> Pod | None:
-        constraints = pod.spec.topology_spread_constraints or ()
-        if not any(each.when_unsatisfiable == _HARD for each in constraints):
+        if not _hard(pod):
             return None
+        constraints = pod.spec.topology_spread_constraints or ()
         return with_spec(pod, topology_spread_constraints=[each for each in constraints if not _is_hard(each)] or None)
 
-    def options(self, patient: Patient, pod: Pod) -> Iterator[PodChange]:
-        """A larger maxSkew, the smallest that helps, or a preference instead, for one constraint; else for all of them."""
-        hard = [i for i, each in enumerate(pod.spec.topology_spread_constraints or ()) if _is_hard(each)]
-        is_found = False
-        for i in hard[:MAX_TERMS]:
-            for change in (self._larger_skew(patient, pod, i), _as_preference(pod, i)):
-                if change is not None and patient.node_for(change.apply(pod)) is not None:
-                    is_found = True
-                    yield change
-        if not is_found and len(hard) > 1 and patient.node_for(self.relax(pod) or pod) is not None:
-            text = "make all spread constraints ScheduleAnyway"
-            yield PodChange("drop-spread", text, CHANGE_RULE * len(hard), lambda pod: self.relax(pod) or pod)
+    def alone(self, patient: Patient, pod: Pod) -> Iterator[PodChange]:
+        """A larger maxSkew, the smallest that helps, or a preference instead, for one constraint."""
+        for i in _hard(pod)[:MAX_TERMS]:
+            if (change := self._larger_skew(patient, pod, i)) is not None:
+                yield change
+            yield _as_preference(pod, i)
+
+    def together(self, pod: Pod) -> PodChange | None:
+        cost, text = CHANGE_RULE * len(_hard(pod)), "make all spread constraints ScheduleAnyway"
+        return PodChange("drop-spread", text, cost, lambda pod: self.relax(pod) or pod) if cost > CHANGE_RULE else None
 
     def _larger_skew(self, patient: Patient, pod: Pod, index: int) -> PodChange | None:
         constraint = (pod.spec.topology_spread_constraints or [])[index]
@@ -66,6 +64,11 @@ class SpreadLess(Relaxation):
             low, high = (low, middle) if fits else (middle, high)
         text = f"raise maxSkew over {constraint.topology_key} from {constraint.max_skew} to {high}"
         return PodChange("raise-skew", text, CHANGE_RULE - 1, lambda pod: _with_constraint(pod, index, max_skew=high))
+
+
+def _hard(pod: Pod) -> list[int]:
+    """The places of the constraints that must be satisfied."""
+    return [i for i, each in enumerate(pod.spec.topology_spread_constraints or ()) if _is_hard(each)]
 
 
 def _is_hard(constraint: TopologySpreadConstraint) -> bool:
@@ -101,18 +104,15 @@ class DropAffinity(Relaxation):
             form = _with_terms(form, side, [])
         return form
 
-    def options(self, patient: Patient, pod: Pod) -> Iterator[PodChange]:
-        is_found = False
+    def alone(self, patient: Patient, pod: Pod) -> Iterator[PodChange]:
         for side, name in _SIDES:
             for i, term in enumerate(_terms(pod, side)[:MAX_TERMS]):
                 text = f"drop the required pod {name} {_show_term(term)}"
-                change = PodChange("drop-affinity", text, CHANGE_RULE, _without_term(side, i))
-                if patient.node_for(change.apply(pod)) is not None:
-                    is_found = True
-                    yield change
-        if not is_found and patient.node_for(self.relax(pod) or pod) is not None:
-            text = "drop all required pod affinity and anti-affinity"
-            yield PodChange("drop-affinity", text, 2 * CHANGE_RULE, lambda pod: self.relax(pod) or pod)
+                yield PodChange("drop-affinity", text, CHANGE_RULE, _without_term(side, i))
+
+    def together(self, pod: Pod) -> PodChange | None:
+        text = "drop all required pod affinity and anti-affinity"
+        return PodChange("drop-affinity", text, 2 * CHANGE_RULE, lambda pod: self.relax(pod) or pod)
 
 
 def _terms(pod: Pod, side: Side) -> list[PodAffinityTerm]:
@@ -155,17 +155,12 @@ class DropHostPorts(Relaxation):
             return None
         return _without_ports(pod, {port for _, _, port in pod.shape.host_ports})
 
-    def options(self, patient: Patient, pod: Pod) -> Iterator[PodChange]:
-        """One port alone; else all of them."""
+    def alone(self, patient: Patient, pod: Pod) -> Iterator[PodChange]:
+        """One port, and then all of them."""
         ports = list(dict.fromkeys(port for _, _, port in pod.shape.host_ports))
-        sets = [[port] for port in ports[:MAX_TERMS]] + ([ports] if len(ports) > 1 else [])
-        for chosen in sets:
+        for chosen in [[port] for port in ports[:MAX_TERMS]] + ([ports] if len(ports) > 1 else []):
             text = f"do without hostPort {', '.join(map(str, chosen[:MAX_TERMS]))}"
-            change = PodChange("drop-port", text, CHANGE_RULE * len(chosen), _dropping(set(chosen)))
-            if patient.node_for(change.apply(pod)) is not None:
-                yield change
-                if len(chosen) > 1:
-                    return
+            yield PodChange("drop-port", text, CHANGE_RULE * len(chosen), _dropping(set(chosen)))
 
 
 def _dropping(ports: set[int]) -> Callable[[Pod], Pod]:
@@ -199,11 +194,8 @@ class Tolerate(Relaxation):
     def relax(self, pod: Pod) -> Pod | None:
         return _tolerating(pod, [Toleration(operator="Exists")])
 
-    def options(self, patient: Patient, pod: Pod) -> Iterator[PodChange]:
-        for taints in _taint_sets(patient.trials.cluster.nodes, pod):
-            change = _toleration_of(taints)
-            if patient.node_for(change.apply(pod)) is not None:
-                yield change
+    def alone(self, patient: Patient, pod: Pod) -> Iterator[PodChange]:
+        yield from map(_toleration_of, _taint_sets(patient.trials.cluster.nodes, pod))
 
 
 def _taint_sets(nodes: NodeTable, pod: Pod) -> list[frozenset[Taint]]:
@@ -239,41 +231,31 @@ class WidenSelection(Relaxation):
             return None
         return _with_required(with_spec(pod, node_selector=None), None)
 
-    def options(self, patient: Patient, pod: Pod) -> Iterator[PodChange]:
-        """Each line alone: another value that helps, and without it. Everything together if no line alone helps."""
-        is_found = False
-        for change in [*_selector_lines(pod), *_affinity_lines(pod)][:MAX_LINES]:
-            node = patient.node_for(change.apply(pod))
-            if node is not None:
-                is_found = True
-                yield from self._widened(patient, pod, change, node)
-                yield change
-        everything = self.relax(pod)
-        if not is_found and everything is not None and patient.node_for(everything) is not None:
-            text = "drop the node selector and the required node affinity"
-            yield PodChange("drop-selection", text, 2 * CHANGE_RULE, lambda pod: self.relax(pod) or pod)
+    def alone(self, patient: Patient, pod: Pod) -> Iterator[PodChange]:
+        """The pod without one of the lines."""
+        yield from [*_selector_lines(pod), *_affinity_lines(pod)][:MAX_LINES]
 
-    def _widened(self, patient: Patient, pod: Pod, dropped: PodChange, node: str) -> Iterator[PodChange]:
+    def together(self, pod: Pod) -> PodChange | None:
+        text = "drop the node selector and the required node affinity"
+        return PodChange("drop-selection", text, 2 * CHANGE_RULE, lambda pod: self.relax(pod) or pod)
+
+    def instead(self, patient: Patient, change: PodChange, pod: Pod, node: str) -> Iterator[PodChange]:
         """Instead of dropping a line of the node selector, the value that the node has which the pod would get without it.
 
         The node takes the pod with that value as well, so nothing has to be tried.
         """
-        key = dropped.text.removeprefix(_DROP_SELECTOR).partition("=")[0]
-        row = patient.trials.cluster.nodes.row_book.get(node)
-        found = patient.trials.cluster.nodes.nodes[row] if row is not None else None
+        key, nodes = change.dropped_key, patient.trials.cluster.nodes
+        found = nodes.nodes[nodes.row_book[node]] if key and node in nodes.row_book else None
         value = found.labels.get(key) if found is not None else None
-        if not dropped.text.startswith(_DROP_SELECTOR) or value is None:
-            return
-        yield _another_value(key, value, (pod.spec.node_selector or {})[key])
-
-
-_DROP_SELECTOR = "drop the node selector "
+        if value is not None:
+            yield _another_value(key, value, (pod.spec.node_selector or {})[key])
+        yield change
 
 
 def _selector_lines(pod: Pod) -> Iterator[PodChange]:
     """The pod without one line of its node selector."""
     for key, value in (pod.spec.node_selector or {}).items():
-        yield PodChange("drop-selector", f"{_DROP_SELECTOR}{key}={value}", CHANGE_RULE, _without_key(key))
+        yield PodChange("drop-selector", f"drop the node selector {key}={value}", CHANGE_RULE, _without_key(key), key)
 
 
 def _without_key(key: str) -> Callable[[Pod], Pod]:

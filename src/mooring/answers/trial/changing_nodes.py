@@ -163,10 +163,15 @@ def cordon(cluster: ChangingCluster, names: Sequence[str], is_cordoned: bool = T
     for name in names:
         node = cluster.find("Node", name)
         if isinstance(node, Node) and node.spec.unschedulable != is_cordoned:
-            others = [taint for taint in node.taints if taint.key != UNSCHEDULABLE]
-            taints = [*others, _CORDONED] if is_cordoned else others
-            spec = msgspec.structs.replace(node.spec, unschedulable=is_cordoned, taints=taints or None)
-            cluster.driver.update(msgspec.structs.replace(node, spec=spec))
+            cluster.driver.update(with_cordon(node, is_cordoned))
+
+
+def with_cordon(node: Node, is_cordoned: bool) -> Node:
+    """The node with this value of spec.unschedulable, and with the taint that follows from it or without."""
+    others = [taint for taint in node.taints if taint.key != UNSCHEDULABLE]
+    taints = [*others, _CORDONED] if is_cordoned else others
+    spec = msgspec.structs.replace(node.spec, unschedulable=is_cordoned, taints=taints or None)
+    return msgspec.structs.replace(node, spec=spec)
 
 
 def drain(cluster: ChangingCluster, names: Sequence[str]) -> None:
