@@ -45,7 +45,7 @@ class Capacity(ClusterAnswer):
     kind: ClassVar[str] = "Capacity"
 
     pods: Sequence[PodCopies]
-    """What was placed, in turn."""
+    """The kinds of copies that were placed, in turn."""
     fits: int
     by_kind: Mapping[str, int]
     """By name of the kind of copy."""
@@ -105,9 +105,13 @@ class Capacity(ClusterAnswer):
             ),
         ]
 
-    def _node_table(self) -> AnswerTable:
+    def _resources_and_kinds(self) -> tuple[list[str], list[str]]:
+        """The resources of which something is left, and the kinds of copies where there are several: columns of nodes."""
         resources = [*dict.fromkeys(name for budget in self.nodes for name in budget.free)]
-        kinds = self._kinds() if len(self.pods) > 1 else []
+        return resources, self._kinds() if len(self.pods) > 1 else []
+
+    def _node_table(self) -> AnswerTable:
+        resources, kinds = self._resources_and_kinds()
         rows = [
             (
                 budget.node,
@@ -134,8 +138,7 @@ class Capacity(ClusterAnswer):
         return {"nodes": self._node_data(), "limits": _limit_data(self.limit)}
 
     def _node_data(self) -> DataTable:
-        resources = [*dict.fromkeys(name for budget in self.nodes for name in budget.free)]
-        kinds = self._kinds() if len(self.pods) > 1 else []
+        resources, kinds = self._resources_and_kinds()
         columns: Columns = {
             "node": str,
             "zone": str,
@@ -244,7 +247,7 @@ def _capacity_of_gangs(loaded: LoadedCluster, copies: PodCopies, gang: Gang, mos
 
 
 def capacity_of(loaded: LoadedCluster, kinds: Sequence[PodCopies], most: int | None = None) -> Capacity:
-    """The same for what was read already."""
+    """How many copies fit of kinds that were read already."""
     placer = CopyPlacer(loaded, [item for copies in kinds for item in copies.extras])
     limit = MOST_ONE_BY_ONE if most is None else most
     filling = _fill(placer, kinds, most, limit)

@@ -1,4 +1,4 @@
-"""What is left on each node in the end, and what stops the next copy there."""
+"""The room that is left on each node in the end, and the reasons that stop the next copy there."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -28,7 +28,7 @@ class NodeBudget:
     by_kind: Mapping[str, int]
     """By name of the kind of copy."""
     free: Mapping[str, int]
-    """What is left of each resource that the next copy requests, in units of the node table, and of `pods`."""
+    """The amount that is left of each resource that the next copy requests, in units of the node table, and of `pods`."""
     plugin: str = ""
     reasons: tuple[str, ...] = ()
     """Empty: nothing does."""
@@ -60,7 +60,7 @@ class LimitReason(Published):
 
 @dataclass(frozen=True, slots=True)
 class CapacityLimit(Published):
-    """What ended the count."""
+    """The reason why the count ended."""
 
     pod: str
     """The kind of copy whose turn it was."""

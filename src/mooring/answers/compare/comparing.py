@@ -68,7 +68,7 @@ def compare(
         generate if generate is None or isinstance(generate, LoadPlan) else plan_from(generate),
         cluster.gates,
         tuple(dict.fromkeys(cluster.registry.files.values())),
-        _until_ns(until),
+        until_ns(until),
         _prices(prices),
         cluster.registry,
     )
@@ -95,11 +95,12 @@ def _arrivals(given: Source | Sequence[Written] | Sequence[Arrival], cluster: Lo
     )
 
 
-def _until_ns(until: float | str | None) -> int | None:
-    until_ns = parse_duration(until)
-    if until is not None and until_ns is None:
+def until_ns(until: float | str | None) -> int | None:
+    """When a simulation ends on its clock. Raises UnusablePlan for what is no duration."""
+    found = parse_duration(until)
+    if until is not None and found is None:
         raise UnusablePlan(f"until: Invalid value: {until!r}: must be seconds, or a duration such as 90s, 15m, 24h")
-    return until_ns
+    return found
 
 
 def _prices(prices: Source | Mapping[str, float] | None) -> dict[str, float] | None:
@@ -246,7 +247,7 @@ def _differences(
 
 
 def _run_notes(runs: Sequence[ComparedRun]) -> Iterator[str]:
-    """What runs say, once; with the run where not all say the same."""
+    """The notes of runs, each once; with the run where not all say the same."""
     for note in dict.fromkeys(note for run in runs for note in run.figures.notes):
         saying = [run.plan.name for run in runs if note in run.figures.notes]
         yield (

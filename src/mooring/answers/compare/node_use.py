@@ -257,7 +257,7 @@ def _is_price(price: object) -> bool:
 
 
 def node_prices(nodes: Sequence[Node], prices: Mapping[str, float] | None) -> dict[str, float]:
-    """What each node costs an hour, by name; empty if no price is known at all. Raises InputError if only some are."""
+    """The price of an hour of each node, by name; empty if no price is known at all. Raises InputError if only some are."""
     found = {node.name: _price(node, prices or {}) for node in nodes}
     missing = [name for name, price in found.items() if price is None]
     if missing and (prices is not None or len(missing) < len(nodes)):

@@ -26,12 +26,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import ClassVar, Protocol
 
-import msgspec
-
 from mooring.answers.form.published import Published
 from mooring.answers.trial.counterfactual import Counterfactual, Edit
 from mooring.model.pod import Pod
-from mooring.model.pod_spec import PodSpec
 
 REMOVE_GATE = UNCORDON = 10
 LOWER_REQUEST, GIVE_UP_ALL = 20, 60
@@ -57,7 +54,7 @@ class Cure(Published):
     kind: str
     """The kind of change in one word, such as `tolerate`."""
     change: str
-    """What to do, as a sentence."""
+    """The change as a sentence."""
     node: str
     cost: float
     edits: tuple[Edit, ...] = field(repr=False)
@@ -73,7 +70,7 @@ class Cure(Published):
 
 
 class CountsDecisions(Protocol):
-    """What makes decisions and counts them."""
+    """A trial that counts its decisions."""
 
     decisions: int
 
@@ -111,7 +108,7 @@ class Patient:
         return None if node is None else Cure(kind, change, node, cost, edits)
 
     def cures(self, kind: str, change: str, cost: float, *edits: Edit) -> Iterator[Cure]:
-        """The same cure for searches that yield what they find."""
+        """`cured` for searches that yield what they find."""
         cure = self.cured(kind, change, cost, *edits)
         if cure is not None:
             yield cure
@@ -166,9 +163,3 @@ class Relaxation(ABC):
         together = None if is_found else self.together(pod)
         if together is not None and patient.node_for(together.apply(pod)) is not None:
             yield together
-
-
-def with_spec(pod: Pod, **changes: object) -> Pod:
-    """The pod with other fields in its spec."""
-    spec: PodSpec = msgspec.structs.replace(pod.spec, **changes)
-    return Pod(metadata=pod.metadata, spec=spec, status=pod.status)

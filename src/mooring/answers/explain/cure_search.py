@@ -10,22 +10,12 @@ from itertools import combinations, islice
 
 import msgspec
 
-from mooring.answers.explain.cure import (
-    EACH,
-    REMOVE_GATE,
-    VOLUME,
-    Cure,
-    Patient,
-    PodChange,
-    Relaxation,
-    SearchBudget,
-    with_spec,
-)
+from mooring.answers.explain.cure import EACH, REMOVE_GATE, VOLUME, Cure, Patient, PodChange, Relaxation, SearchBudget
 from mooring.answers.explain.cures_by_others import by_mending, by_moves, by_one_more, by_priority, by_uncordoning
 from mooring.answers.explain.device_cures import by_fewer_devices, by_freed_devices, by_other_devices
 from mooring.answers.explain.pod_rule_cures import DropAffinity, DropHostPorts, SpreadLess, Tolerate, WidenSelection
 from mooring.answers.explain.request_cures import LowerRequests
-from mooring.answers.trial.counterfactual import ChangePod, Counterfactual, Edit, PutObject
+from mooring.answers.trial.counterfactual import ChangePod, Counterfactual, Edit, PutObject, with_spec
 from mooring.model.meta import ObjectMeta, OwnerReference
 from mooring.model.pod import Pod
 from mooring.model.pod_spec import ClaimSpec, ResourceList, ResourceRequirements
@@ -111,7 +101,7 @@ RELAXATIONS: tuple[Relaxation, ...] = (
 
 @dataclass(frozen=True, slots=True)
 class Cures:
-    """What a search found."""
+    """The cures that a search found."""
 
     found: Sequence[Cure]
     """The cheapest first."""

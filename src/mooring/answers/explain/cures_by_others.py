@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from itertools import combinations, count, islice
+from itertools import combinations
 from typing import TypeVar
 
 import msgspec
@@ -20,10 +20,16 @@ from mooring.answers.explain.cure import (
     VICTIM,
     Cure,
     Patient,
-    with_spec,
 )
-from mooring.answers.trial.changing_nodes import STATE_TAINTS, equipment_of, equipped, node_like, with_cordon
-from mooring.answers.trial.counterfactual import ChangePod, Edit, MovePod, PlacePod, PutObject, RemovePod
+from mooring.answers.trial.changing_nodes import (
+    STATE_TAINTS,
+    equipment_of,
+    equipped,
+    free_names,
+    node_like,
+    with_cordon,
+)
+from mooring.answers.trial.counterfactual import ChangePod, Edit, MovePod, PlacePod, PutObject, RemovePod, with_spec
 from mooring.answers.trial.reasons import reasons_of
 from mooring.answers.trial.workload_book import is_daemon
 from mooring.cluster.cluster import Cluster
@@ -120,7 +126,7 @@ def one_more_like(cluster: Cluster, model: Node, number: int = 1) -> list[Edit]:
 
     It is the one with this number among several that are added.
     """
-    name = _free_name(cluster, model.name, number)
+    name = free_names(f"{model.name}-copy", number, cluster.nodes.row_book)[-1]
     objects = [*cluster.objects[CSINode].values(), *cluster.objects[ResourceSlice].values()]
     edits: list[Edit] = [PutObject(node_like(model, name))]
     edits += [PutObject(equipped(item, name)) for item in equipment_of(model.name, objects)]
@@ -135,12 +141,6 @@ def _copy(pod: Pod, node: str) -> Pod:
     return Pod(metadata=metadata, spec=spec, status=pod.status)
 
 
-def _free_name(cluster: Cluster, stem: str, number: int) -> str:
-    """The free name with this number, from 1."""
-    free = (name for i in count(1) if (name := f"{stem}-copy-{i}") not in cluster.nodes.row_book)
-    return next(islice(free, number - 1, None))
-
-
 T = TypeVar("T")
 
 MAX_ROWS = 30
@@ -148,7 +148,7 @@ MAX_ROWS = 30
 MAX_LEAVERS = 12
 """How many pods of a node are tried, one by one and in pairs."""
 HIGHEST_PRIORITY = 1_000_000_000
-"""What users may give a PriorityClass."""
+"""The highest value that users may give a PriorityClass."""
 
 # ---- a higher priority
 

@@ -9,17 +9,8 @@ from itertools import combinations
 
 import msgspec
 
-from mooring.answers.explain.cure import (
-    ANOTHER_MOVE,
-    BROKEN_BUDGET,
-    CHANGE_RULE,
-    FREE_CLAIM,
-    REMOVE_POD,
-    Cure,
-    Patient,
-    with_spec,
-)
-from mooring.answers.trial.counterfactual import Edit, PutObject, RemovePod
+from mooring.answers.explain.cure import ANOTHER_MOVE, BROKEN_BUDGET, CHANGE_RULE, FREE_CLAIM, REMOVE_POD, Cure, Patient
+from mooring.answers.trial.counterfactual import Edit, PutObject, RemovePod, with_spec
 from mooring.answers.trial.workload_book import is_daemon
 from mooring.model.devices import (
     ALL,
@@ -100,12 +91,12 @@ def _claims(patient: Patient) -> list[ResourceClaim]:
 
 
 def _open_claims(patient: Patient) -> list[ResourceClaim]:
-    """Those of them that have no devices yet."""
+    """The claims of the pod that have no devices yet."""
     return [claim for claim in _claims(patient) if claim.status.allocation is None]
 
 
 def _asks(patient: Patient) -> Iterator[_Place]:
-    """What the open claims ask for: each request, or each of its alternatives."""
+    """The places of the open claims that ask for devices: each request, or each of its alternatives."""
     for claim in _open_claims(patient):
         for i, request in enumerate(claim.spec.devices.requests or ()):
             if request.exactly is not None:

@@ -11,9 +11,9 @@ from mooring.answers.explain.explanation import (
     MemberReason,
     PastEvent,
     PodExplanation,
-    PodOnNode,
-    ScoredNode,
+    PodPlace,
     WorkloadExplanation,
+    best_scores,
     tipped,
 )
 from mooring.answers.explain.group_cures import find_group_cures
@@ -89,7 +89,7 @@ def explain_group(
         group.is_all_or_nothing,
         group.min_count,
         group.member_count,
-        [PodOnNode(pod.key, pod.spec.node_name) for pod in group.placed],
+        [PodPlace(pod.key, pod.spec.node_name) for pod in group.placed],
         asked=asked,
     )
     if not group.pending:
@@ -109,7 +109,7 @@ def _explained(known: GroupExplanation, group: AskedGroup, outcome: GroupOutcome
     waits = ["its next attempt: nothing keeps it from nodes any more"] if is_settled else _group_waits_for(group)
     return replace(
         known,
-        nodes=[PodOnNode(*each) for each in sorted(room.items())],
+        nodes=[PodPlace(*each) for each in sorted(room.items())],
         is_settled=is_settled,
         message=_group_message(outcome),
         waits_for=waits,
@@ -126,7 +126,7 @@ def _group_message(outcome: GroupOutcome) -> str:
 
 
 def _group_waits_for(group: AskedGroup) -> list[str]:
-    """What has to come before the group is attempted at all."""
+    """The objects that must come before the group is attempted at all."""
     if group.declared is None:
         return [f"PodGroup {group.key}, which does not exist"]
     missing = group.min_count - group.member_count
@@ -162,10 +162,6 @@ def queue_waits(record: WaitingPodRecord) -> list[str]:
 
 def _attempts(number: int) -> str:
     return f"{number} attempt" if number == 1 else f"{number} attempts"
-
-
-RUNNERS_UP = 4
-"""How many other nodes are shown beside the chosen one."""
 
 
 def explain_named(
@@ -209,7 +205,7 @@ def explain_workload(
         _with_others(explain_pod(trials, alike[0], cures=cures, decisions=decisions), alike[1:])
         for alike in groups.values()
     ]
-    placed = [PodOnNode(pod.key, pod.spec.node_name) for pod in pods if pod.spec.node_name]
+    placed = [PodPlace(pod.key, pod.spec.node_name) for pod in pods if pod.spec.node_name]
     return WorkloadExplanation(name, placed, pending)
 
 
@@ -262,7 +258,7 @@ def _reasons(trials: Counterfactual, pod: Pod, decision: NoFit) -> list[Reason]:
 def _of_placed(trials: Counterfactual, pod: Pod, known: PodExplanation) -> PodExplanation:
     """A pod that runs: the decision for it if it were not there."""
     status = msgspec.structs.replace(pod.status, nominated_node_name="")
-    loose = Pod(metadata=pod.metadata, spec=msgspec.structs.replace(pod.spec, node_name=""), status=status)
+    loose = pod.with_node("").with_status(status)
     known = replace(known, is_placed=True, node=pod.spec.node_name)
     with trials.without(pod):
         decision = trials.decide(loose, explain=True)
@@ -279,7 +275,7 @@ def _scored(trials: Counterfactual, pod: Pod, decision: Placement, known: PodExp
     """With the scores of the pod's node, if it takes the pod, and of the best others."""
     runner = trials.runner(pod)
     details = decision.details or DecisionDetails()
-    scores = _scores(details, known.node)
+    scores = best_scores(details, known.node)
     weights = weights_of(runner) if runner is not None else {}
     best = known.would_go_to or decision.node
     return replace(
@@ -290,12 +286,6 @@ def _scored(trials: Counterfactual, pod: Pod, decision: Placement, known: PodExp
         tipped=tipped(scores[0], scores[1]) if len(scores) > 1 else (),
         weights=weights,
     )
-
-
-def _scores(details: DecisionDetails, chosen: str) -> list[ScoredNode]:
-    """The chosen node, if it takes the pod, and the best others; ties by name."""
-    ranked = sorted(details.totals, key=lambda node: (node != chosen, -details.totals[node], node))
-    return [ScoredNode(node, details.totals[node], details.scores[node]) for node in ranked[: RUNNERS_UP + 1]]
 
 
 def weights_of(runner: Runner) -> dict[str, int]:
@@ -331,7 +321,7 @@ def _message(pod: Pod) -> str:
 
 
 def _history(pod: Pod, events: Iterable[PodEvent]) -> list[PastEvent]:
-    """What the object itself and the events about it tell, the oldest first."""
+    """The past of the pod, as its object and the events about it tell it, the oldest first."""
     condition = typed_condition(pod.status.conditions, POD_SCHEDULED)
     past = [PastEvent(pod.metadata.creation_timestamp or "", "created")] if pod.metadata.creation_timestamp else []
     if condition is not None:

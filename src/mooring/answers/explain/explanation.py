@@ -11,9 +11,14 @@ from mooring.answers.form.published import Published
 from mooring.answers.trial.group_trials import spread_of
 from mooring.answers.trial.reasons import Reason
 from mooring.kit.words import count, some
+from mooring.scheduler.decision import DecisionDetails
 
 # ---- The tables of `to_frame` for explanations: why nodes reject a pod, what would place it, and the scores of
 # nodes.
+
+
+SCORED = 5
+"""How many nodes are shown with their scores, the chosen ones among them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +29,18 @@ class ScoredNode(Published):
     name: str
     total: int
     by_plugin: dict[str, int] = field(default_factory=dict)
+
+
+def best_scores(details: DecisionDetails, *chosen: str) -> list[ScoredNode]:
+    """The chosen nodes that take the pod, in this order, and the best others; ties by name."""
+    totals = details.totals
+    ranked = sorted(totals, key=lambda node: (*(node != each for each in chosen), -totals[node], node))
+    return [ScoredNode(node, totals[node], details.scores[node]) for node in ranked[:SCORED]]
+
+
+def weighted(plugins: Iterable[str], weights: Mapping[str, int]) -> tuple[str, ...]:
+    """The heads of columns of scores: `NodeResourcesFit*1`."""
+    return tuple(f"{plugin}*{weights.get(plugin, 1)}" for plugin in plugins)
 
 
 def reason_table(grouped: Iterable[tuple[Row, Sequence[Reason]]], whose: Columns | None = None) -> DataTable:
@@ -66,7 +83,7 @@ def score_table(scores: Sequence[ScoredNode]) -> DataTable:
     return data_table({"node": str, "total": int, **dict.fromkeys(plugins, int)}, rows)
 
 
-class PodOnNode(NamedTuple):
+class PodPlace(NamedTuple):
     """A pod and the node that it has, or would get."""
 
     pod: str
@@ -189,18 +206,14 @@ class PodExplanation(ClusterAnswer):
     def tables(self) -> list[AnswerTable]:
         return [
             AnswerTable("Why not", ("nodes", "plugin", "reason", "details"), [reason_row(r) for r in self.reasons]),
-            AnswerTable(
-                "What would place it",
-                ("cost", "change", "then it goes to", "evicts"),
-                [(f"{c.cost:.0f}", c.change, c.node, evicts(c)) for c in self.cures],
-            ),
+            _cures("What would place it", "then it goes to", self.cures),
             AnswerTable("Scores (after weights)", *self._score_table()),
             AnswerTable("History", ("at", "what"), [(event.at or "-", event.text) for event in self.history]),
         ]
 
     def _score_table(self) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
         plugins = list(self.scores[0].by_plugin) if self.scores else []
-        heads = ("node", "total", *(f"{plugin}*{self.weights.get(plugin, 1)}" for plugin in plugins))
+        heads = ("node", "total", *weighted(plugins, self.weights))
         return heads, [(s.name, s.total, *(s.by_plugin.get(plugin, 0) for plugin in plugins)) for s in self.scores]
 
     # ---- as plain data
@@ -216,6 +229,11 @@ def reason_row(reason: Reason) -> tuple[object, ...]:
     amounts = [f"{amount.resource}: {amount.words()}" for amount in reason.amounts]
     details = "; ".join([*amounts, *reason.details]) or f"such as {', '.join(reason.nodes)}"
     return f"{reason.count:,}", reason.plugin, reason.message, details
+
+
+def _cures(title: str, where: str, cures: Iterable[Cure]) -> AnswerTable:
+    rows = [(f"{each.cost:.0f}", each.change, each.node, evicts(each)) for each in cures]
+    return AnswerTable(title, ("cost", "change", where, "evicts"), rows)
 
 
 def evicts(cure: Cure) -> str:
@@ -234,7 +252,7 @@ class WorkloadExplanation(ClusterAnswer):
     kind: ClassVar[str] = "WorkloadExplanation"
     published = "workload placed pending"
     workload: str
-    placed: Sequence[PodOnNode] = ()
+    placed: Sequence[PodPlace] = ()
     pending: Sequence[PodExplanation] = ()
     """One explanation for each group of pods that are pending for the same reason."""
 
@@ -292,9 +310,9 @@ class GroupExplanation(ClusterAnswer):
     """How many pods must fit before any of them goes."""
     member_count: int
     """How many of its pods exist."""
-    placed: Sequence[PodOnNode] = ()
+    placed: Sequence[PodPlace] = ()
     """Pods that run."""
-    nodes: Sequence[PodOnNode] = ()
+    nodes: Sequence[PodPlace] = ()
     """Pending pods that there is room for now, beside each other."""
     is_settled: bool = False
     """Whether the group runs, or would go now."""
@@ -355,11 +373,7 @@ class GroupExplanation(ClusterAnswer):
         rows = [(len(each.pods), *reason_row(reason)) for each in self.rejected for reason in each.reasons]
         return [
             AnswerTable("Why not", ("pods", "nodes", "plugin", "reason", "details"), rows),
-            AnswerTable(
-                "What would place the group",
-                ("cost", "change", "then its pods go to", "evicts"),
-                [(f"{c.cost:.0f}", c.change, c.node, evicts(c)) for c in self.cures],
-            ),
+            _cures("What would place the group", "then its pods go to", self.cures),
             AnswerTable("Room now", ("pod", "node"), self.nodes, is_detail=not self.is_settled),
             AnswerTable("Placed", ("pod", "node"), self.placed, is_detail=True),
         ]

@@ -6,8 +6,9 @@ from typing import Literal
 
 import msgspec
 
-from mooring.answers.explain.cure import CHANGE_RULE, TOLERATE, Patient, PodChange, Relaxation, with_spec
+from mooring.answers.explain.cure import CHANGE_RULE, TOLERATE, Patient, PodChange, Relaxation
 from mooring.answers.trial.changing_nodes import STATE_TAINTS
+from mooring.answers.trial.counterfactual import with_spec
 from mooring.answers.trial.reasons import show_requirement, show_taint
 from mooring.cluster.nodes.table import NodeTable
 from mooring.model.meta import LabelSelector, Requirement

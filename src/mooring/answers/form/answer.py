@@ -6,7 +6,7 @@ The plain data is what `published` names (`published.py`).
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from html import escape
 from typing import Any, ClassVar
 
@@ -16,16 +16,18 @@ from mooring.answers.form.report_page import ReportContent, page_html
 from mooring.answers.form.report_parts import AnswerPlot, AnswerTable, table_html, visible
 from mooring.inputs.input_errors import InputError
 
-__all__ = ["API_VERSION", "AnswerPlot", "AnswerTable", "ClusterAnswer"]
+__all__ = ["API_VERSION", "AnswerPlot", "AnswerTable", "ClusterAnswer", "Progress"]
 
 API_VERSION = "answers.mooring.dev/v1"
 """The version of the plain data of all answers."""
+Progress = Callable[[int, int], None]
+"""Called now and then with how much of the work of a question is done, and of how much."""
 ROWS_OF_HTML = 100
 """How many rows of a table a notebook shows."""
 
 
 class ClusterAnswer(Published, ABC):
-    """What a question returns."""
+    """The answer to a question."""
 
     kind: ClassVar[str]
     """The name of the form of `to_dict`, such as `Explanation`."""
@@ -43,7 +45,7 @@ class ClusterAnswer(Published, ABC):
         return self.tables()
 
     def plots(self) -> list[AnswerPlot]:
-        """What a report draws, the most important first."""
+        """The plots of a report, the most important first."""
         return []
 
     def to_dict(self) -> dict[str, Any]:

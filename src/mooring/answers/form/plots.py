@@ -53,7 +53,7 @@ WIDTH = 600
 LEFT, RIGHT, BOTTOM = 64, 20, 34
 """Margins of curves."""
 CURVES_HEIGHT = 180
-"""Of the area of curves, without margins."""
+"""The height of the area of curves, without margins."""
 LEGEND_WIDTH, LEGEND_HEIGHT = 160, 20
 COLOURS = 6
 """How many series are told apart; later ones are left out."""
@@ -61,7 +61,7 @@ LABEL_WIDTH, VALUE_WIDTH = 150, 70
 """Room for the label of bars, and for the number behind each."""
 BAR_HEIGHT, BAR_GAP = 15, 9
 LABEL_HEIGHT = 18
-"""Of long labels, which stand above their bars."""
+"""The height of long labels, which stand above their bars."""
 MOST_BARS = 20
 """How many labels a plot shows; tables have all."""
 LABEL_CHARACTERS, LONG_CHARACTERS, LEGEND_CHARACTERS = 20, 80, 18

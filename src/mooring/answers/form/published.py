@@ -57,8 +57,8 @@ def in_camel_case(attribute: str) -> str:
 
 
 def plain(value: Any) -> Any:
-    """What JSON can have. Floats are rounded: sums of prices and shares end without the noise of the last bits. A tuple with
-    names is an object."""
+    """The value as plain data. Floats are rounded: sums of prices and shares end without the noise of the last bits. A tuple
+    with names is an object."""
     if isinstance(value, Published):
         return value.content()
     if isinstance(value, float):

@@ -81,13 +81,13 @@ def style_hash() -> str:
 
 
 MOST_ROWS = 1000
-"""Of a table: what a browser shows at once, and what somebody may still print."""
+"""The longest table: what a browser shows at once, and what somebody may still print."""
 WHERE_ALL = "-o json has all"
 
 
 @dataclass(frozen=True, slots=True)
 class ReportContent:
-    """What the page shows."""
+    """The content of the page."""
 
     heading: str
     summary: Sequence[str]

@@ -1,4 +1,4 @@
-"""What answers consist of, apart from sentences: tables, and series of numbers that can be drawn."""
+"""The parts of answers, apart from sentences: tables, and series of numbers that can be drawn."""
 
 import math
 import re
@@ -35,7 +35,7 @@ class AnswerTable:
 
 
 class Unit(Enum):
-    """What the numbers of a plot are."""
+    """The unit of the numbers of a plot."""
 
     NUMBER = "number"
     SHARE = "share"
@@ -116,7 +116,7 @@ def wait_labels(groups: int) -> list[str]:
 
 
 MOST_CHARACTERS = 500
-"""Of one cell or sentence: a message may be megabytes long."""
+"""The longest cell or sentence: a message may be megabytes long."""
 
 
 def safe(text: object, most: int = MOST_CHARACTERS) -> str:
@@ -136,7 +136,7 @@ def cut(text: str, most: int) -> str:
 MOST_COLUMNS = 60
 """A comparison of many runs has a column for each."""
 _NUMBER = re.compile(r"-|[-+]?[\d,]+(\.\d+)?(%|ms|s|m\d+s|h\d+m)?( \([-+].*\))?")
-"""What stands to the right in its column."""
+"""Cells that stand to the right in their column."""
 
 
 def table_html(table: AnswerTable, most_rows: int, where_all: str) -> str:

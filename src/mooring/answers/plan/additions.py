@@ -6,6 +6,7 @@ from itertools import islice
 from typing import Any
 
 from mooring.answers.capacity.filling import CopyPlacer
+from mooring.answers.form.answer import Progress
 from mooring.answers.form.published import Published
 from mooring.answers.plan.demand import NodeDemand, PodKind, demand_of
 from mooring.answers.plan.judge import Verdict, can_be_scheduled, judge, objects_of, pending_in, with_daemons
@@ -18,7 +19,6 @@ from mooring.answers.plan.search import (
     WORTH_STEPS,
     FoundNodes,
     NodeSearch,
-    Tell,
     by_preference,
 )
 from mooring.answers.plan.steps import MANY_PODS, MORE_STYLES, STYLES, StepSearch
@@ -34,7 +34,8 @@ MAX_REPAIRED = 3
 AT_ONCE_DECISIONS, AT_ONCE_TRIALS = 5_000, 3
 """How long nodes that come at once are searched for, if steps may be found too: decisions, or trials of all pods."""
 LONGER_DECISIONS = 20_000
-"""The same where they are not dear: a plan without steps may be found that is about as cheap as one with steps."""
+"""The number of decisions where such nodes are not dear: a plan without steps may be found that is about as cheap as one with
+steps."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,9 +69,9 @@ class PlannedAdditions:
     bound: float
     """No nodes that place the same pods cost less."""
     at_first: int
-    """How many pods were pending at first ..."""
+    """How many pods were pending at first."""
     placed_now: int
-    """... and how many of them fit on the present nodes."""
+    """How many of them fit on the present nodes."""
     pending_at_once: int
     """How many pods stay pending if all steps come at once."""
     loaded: LoadedCluster
@@ -78,7 +79,7 @@ class PlannedAdditions:
 
 
 def nodes_to_add(
-    loaded: LoadedCluster, offers: Sequence[NodeOffer], tell: Tell | None = None, at_once: bool = False
+    loaded: LoadedCluster, offers: Sequence[NodeOffer], tell: Progress | None = None, at_once: bool = False
 ) -> PlannedAdditions:
     """The cheapest nodes that were found; with `at_once`, of those that come all at once. `loaded` has patient pods.
 
@@ -144,7 +145,7 @@ def _why_none(kind: PodKind) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Judged:
-    """What the scheduler says about the nodes that were found."""
+    """Nodes that were found, with the verdict of the scheduler."""
 
     found: FoundNodes
     verdict: Verdict
@@ -171,7 +172,7 @@ class _NodePlanner:
     """Searches, judges, and adds nodes where the judge still finds pods pending."""
 
     def __init__(
-        self, now: LoadedCluster, trials: TrialCluster, demand: NodeDemand, tell: Tell | None, at_once: bool
+        self, now: LoadedCluster, trials: TrialCluster, demand: NodeDemand, tell: Progress | None, at_once: bool
     ) -> None:
         self._now, self._trials, self._demand, self._tell = now, trials, demand, tell
         self._at_once = at_once
@@ -188,7 +189,7 @@ class _NodePlanner:
         return replace(judged, bound=bound if not left else self._bound(placed))
 
     def _checked_at_once(self, judged: _Judged) -> _Judged:
-        """What happens if the nodes of all steps come at once. If everything fits even so, no steps are needed."""
+        """Judge the nodes of all steps as if they came at once. If everything fits even so, no steps are needed."""
         pending = len(judged.verdict.pending)
         if not judged.found.steps:
             return replace(judged, pending_at_once=pending)

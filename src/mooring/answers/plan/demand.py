@@ -136,6 +136,10 @@ class NodeDemand:
     limits: Sequence[int]
     cuts: Sequence[PatternCut] = ()
 
+    def cost_of(self, counts: Sequence[int]) -> float:
+        """The price of so many nodes of each offer."""
+        return sum(number * price for number, price in zip(counts, self.prices, strict=True))
+
     def plain(self) -> frozenset[int]:
         """The shapes of kinds that are plain, by id."""
         return frozenset(id(kind.pods[0].shape) for kind in self.kinds if kind.is_plain)
@@ -147,7 +151,7 @@ class NodeDemand:
         }
 
     def after(self, domains: Mapping[str, str]) -> "NodeDemand":
-        """The same after some pods were placed: `domains` has those of pods whose kind is spread, by id."""
+        """The demand after some pods were placed: `domains` has those of pods whose kind is spread, by id."""
         kinds = [
             kind if kind.spread is None else replace(kind, spread=_after(kind, kind.spread, domains))
             for kind in self.kinds
@@ -244,7 +248,7 @@ def _kind_in(trials: TrialCluster, group: list[Pod], attempt: Attempt) -> PodKin
 
 
 def _demand(attempt: Attempt) -> tuple[ResourceDemand | None, bool]:
-    """What the resource filter compares, and whether no filter reads more than facts and sums."""
+    """The amounts that the resource filter compares, and whether no filter reads more than facts and sums."""
     found, is_plain = None, True
     for index, plugin in attempt.active_filters():
         reads = attempt.runner.filter_reads[index]

@@ -15,7 +15,7 @@ from typing import Self
 import numpy as np
 
 from mooring.answers.plan.demand import NodeDemand, PatternCut
-from mooring.answers.plan.programs import Amounts, linear_program, sparse, whole_program
+from mooring.answers.plan.programs import Amounts, ProgramRows, linear_program, whole_program
 
 # ---- The pods of most worth that one node of an offer can hold: a knapsack with limits for each resource and kind of
 # pod.
@@ -29,11 +29,11 @@ _ROUNDING = 1e-7
 
 @dataclass(frozen=True, slots=True)
 class Knapsack:
-    """What an offer's node can hold. Two that compare equal have the same solution."""
+    """The room of an offer's node. Two knapsacks that compare equal have the same solution."""
 
     offer: int = field(compare=False)
     price: float = field(compare=False)
-    """What a pattern has to be worth, so that it pays."""
+    """The worth from which on a pattern pays."""
     kinds: tuple[int, ...]
     """The kinds of pods that are worth something here."""
     worths: tuple[float, ...]
@@ -44,7 +44,7 @@ class Knapsack:
 
     @classmethod
     def of(cls, demand: NodeDemand, counts: Sequence[int], offer: int, price: float, worths: dict[int, float]) -> Self:
-        """What a node of the offer can hold if a pod of each kind is worth so much."""
+        """The knapsack of the offer if a pod of each kind is worth so much."""
         kinds = tuple(i for i, worth in worths.items() if worth > _LEAST and offer in demand.kinds[i].takers)
         most = tuple(min(demand.kinds[i].takers[offer], counts[i]) for i in kinds)
         shares = []
@@ -115,7 +115,7 @@ WORTH_IT = 1e-6
 NEAR_ENOUGH = 1.005
 """Generation ends when no pattern is worth more than this share of its price: the bound is then as near to the best one."""
 LEFT_OUT = 100.0
-"""What a pod that is left out costs, in prices of the dearest node."""
+"""The cost of a pod that is left out, in prices of the dearest node."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,22 +125,6 @@ class PatternSolution:
     cost: float
     nodes: Sequence[float]
     """By offer."""
-
-
-@dataclass(slots=True)
-class _Matrix:
-    """The rows of a program: at most `most`."""
-
-    values: list[float] = field(default_factory=list)
-    rows: list[int] = field(default_factory=list)
-    columns: list[int] = field(default_factory=list)
-    most: list[float] = field(default_factory=list)
-
-    def add(self, terms: dict[int, float], most: float) -> None:
-        self.values += terms.values()
-        self.rows += [len(self.most)] * len(terms)
-        self.columns += terms
-        self.most.append(most)
 
 
 class PatternProgram:
@@ -205,7 +189,7 @@ class PatternProgram:
     def _knapsacks(self) -> list[Knapsack]:
         """By offer what a pod of each kind is worth, with the present patterns."""
         matrix, cost, high = self._program(self._counts, self._demand.limits, self._demand, has_room=True)
-        found = linear_program(cost, _sparse(matrix, len(cost)), np.array(matrix.most), high)
+        found = linear_program(cost, matrix.matrix(len(cost)), np.array(matrix.high), high)
         duals = (-found.ineqlin.marginals).tolist()
         worth = dict(zip(self._kinds, duals, strict=False))
         offers = len(self._demand.prices)
@@ -239,7 +223,7 @@ class PatternProgram:
         """The cheapest nodes for so many pods of each kind, by the patterns that were found. `demand` may have other counts
         of domains."""
         matrix, cost, high = self._program(counts, limits, demand, has_room=False)
-        found = linear_program(cost, _sparse(matrix, len(cost)), np.array(matrix.most), high)
+        found = linear_program(cost, matrix.matrix(len(cost)), np.array(matrix.high), high)
         nodes = [0.0] * len(limits)
         for (offer, _), number in zip(self._patterns, found.x.tolist(), strict=False):
             nodes[offer] += number
@@ -247,7 +231,7 @@ class PatternProgram:
 
     def _program(
         self, counts: Sequence[int], limits: Sequence[int], demand: NodeDemand, has_room: bool
-    ) -> tuple[_Matrix, Amounts, Amounts]:
+    ) -> tuple[ProgramRows, Amounts, Amounts]:
         """Columns: nodes of each pattern, pods left out, pods on present nodes, lowest counts of spreads. Rows: pods of each
         kind, nodes of each offer, spreads. Returns rows, cost and the highest values of columns."""
         patterns, kinds = [*self._patterns], self._kinds
@@ -268,7 +252,7 @@ class PatternProgram:
         for n, (i, domain) in enumerate(rooms):
             of_kind[i][first_room + n] = -1.0
             of_domain.setdefault((i, domain), {})[first_room + n] = 1.0
-        matrix = _Matrix()
+        matrix = ProgramRows()
         for i in kinds:
             matrix.add(of_kind[i], -counts[i])
         for offer, terms in enumerate(of_offer):
@@ -302,7 +286,3 @@ def _spread_row(
     assert spread is not None, "a row of a spread constraint"
     most = spread.most_above_lowest(domain) if sign > 0 else spread.held[domain]
     return {column: sign * value for column, value in terms.items()}, most
-
-
-def _sparse(matrix: _Matrix, width: int) -> object:
-    return sparse(matrix.values, (matrix.rows, matrix.columns), (len(matrix.most), width))

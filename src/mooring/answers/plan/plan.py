@@ -6,13 +6,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
-from mooring.answers.form.answer import AnswerPlot, AnswerTable, ClusterAnswer
+from mooring.answers.form.answer import AnswerPlot, AnswerTable, ClusterAnswer, Progress
 from mooring.answers.form.data_table import Columns, DataTable, data_table
 from mooring.answers.form.report_parts import BarPlot
 from mooring.answers.plan.additions import AddedNodes, PlannedAdditions, nodes_to_add
 from mooring.answers.plan.judge import objects_of, patient
 from mooring.answers.plan.offers import NodeOffer, Offered, read_offers
-from mooring.answers.plan.search import Tell
 from mooring.answers.plan.shrink import DrainStep, KeptNode, Shrinking, nodes_to_remove
 from mooring.answers.trial.changing_cluster import ChangingCluster
 from mooring.answers.what_if.workload_changes import apply as apply_objects
@@ -253,7 +252,7 @@ def plan(
     shrink: bool = False,
     at_once: bool = False,
     validation: Validation = Validation.STRICT,
-    tell: Tell | None = None,
+    tell: Progress | None = None,
 ) -> Plan:
     """Which nodes of `offers` to add at least cost so that everything pending fits, with what `apply` adds and the pods of
     the busiest moment of `arrivals`. Nodes come one step after the other, where that is cheaper;

@@ -5,10 +5,11 @@ program again, until everything fits or the offers are used up. Then nodes are t
 long as the core still places as much. The search is bounded by the number of decisions.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
 
+from mooring.answers.form.answer import Progress
 from mooring.answers.plan.demand import NodeDemand
 from mooring.answers.plan.programs import Packing, solve
 from mooring.answers.plan.trials import Additions, TrialCluster, TrialOutcome
@@ -31,9 +32,6 @@ MAX_REPAIRS = 20
 """How often what is left is given to the program again."""
 MAX_TIMES = 8
 """How many times what a program says is added, before the search gives up."""
-
-Tell = Callable[[int, int], None]
-"""Called with the decisions made so far, and the most that will be made."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +63,7 @@ class NodeSearch:
         pods: Sequence[Pod],
         bound: float,
         most_decisions: int = MAX_DECISIONS,
-        tell: Tell | None = None,
+        tell: Progress | None = None,
     ) -> None:
         self._trials, self._demand, self._pods, self._bound = trials, demand, pods, bound
         self._plain = demand.plain()
@@ -152,8 +150,7 @@ class NodeSearch:
         return found.left
 
     def _found(self, counts: Additions, left: Sequence[Pod]) -> FoundNodes:
-        cost = sum(count * price for count, price in zip(counts, self._demand.prices, strict=True))
-        return FoundNodes(counts, left, cost)
+        return FoundNodes(counts, left, self._demand.cost_of(counts))
 
     # ---- less
 
@@ -270,7 +267,7 @@ class StepWalk:
         self._made.append((counts, self._trials.attempt(self.left, self._plain, self._spread)))
 
     def left_after(self, steps: Sequence[Additions]) -> Sequence[Pod]:
-        """What is left after more steps, which are taken back."""
+        """The pods that are left after more steps, which are taken back."""
         begun = len(self._made)
         for step in steps:
             self.make(step)
@@ -296,7 +293,7 @@ class StepTidier:
         self._last = trials.decisions + most_decisions
 
     def tidied(self, found: Sequence[FoundNodes], bound: float) -> list[FoundNodes]:
-        """Those of the steps that are worth it, the best first, with fewer nodes and in fewer steps."""
+        """The steps that are worth it, the best first, with fewer nodes and in fewer steps."""
         trimmed = by_preference([self.trimmed(each) for each in found], bound)
         return by_preference([self.merged(each) for each in trimmed[:MERGED]], bound)
 
@@ -347,7 +344,7 @@ class _RestOfSteps:
         self._walk, self._most_left = walk, most_left
         self.steps = list(steps)
         self._lefts = self._walked(steps)
-        """What is left after each of the steps, as it was last tried."""
+        """The ids of the pods that are left after each of the steps, as it was last tried."""
 
     def _walked(self, steps: Sequence[Additions]) -> list[list[str]]:
         begun, lefts = len(self._walk), []
@@ -383,7 +380,7 @@ class _RestOfSteps:
 
 
 def by_preference(found: Sequence[FoundNodes], bound: float) -> list[FoundNodes]:
-    """Those that cost little more than the cheapest, the fewest steps first. Nodes that come at once have no steps."""
+    """The nodes that cost little more than the cheapest, the fewest steps first. Nodes that come at once have no steps."""
     best = min(found, key=FoundNodes.rank)
     most = max(best.cost, min(WORTH_STEPS * best.cost, CHEAP_ENOUGH * bound))
     near = [each for each in found if len(each.left) <= len(best.left) and each.cost <= most]
@@ -392,8 +389,7 @@ def by_preference(found: Sequence[FoundNodes], bound: float) -> list[FoundNodes]
 
 def found_steps(demand: NodeDemand, steps: Sequence[Additions], left: Sequence[Pod]) -> FoundNodes:
     counts = sum_of(tuple(0 for _ in demand.limits), *steps)
-    cost = sum(number * price for number, price in zip(counts, demand.prices, strict=True))
-    return FoundNodes(counts, left, cost, tuple(steps))
+    return FoundNodes(counts, left, demand.cost_of(counts), tuple(steps))
 
 
 def sum_of(*steps: Additions) -> Additions:

@@ -5,9 +5,10 @@ placed is placed again, and if nobody is preempted. If not, the step is taken ba
 cluster before it.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+from mooring.answers.form.answer import Progress
 from mooring.answers.form.published import Published
 from mooring.answers.plan.judge import objects_of, patient, pending_in
 from mooring.answers.plan.trials import broken_gang
@@ -27,11 +28,8 @@ from mooring.sim.replacements import replacement
 MAX_TAKEN_BACK = 20
 """After so many drains that had to be taken back, the search ends: each starts a simulation again."""
 MAX_IN_VAIN = 300
-"""... and after so many nodes in a row that have to stay: others are used even more."""
+"""The search also ends after so many nodes in a row that have to stay: others are used even more."""
 _SHARES = ("cpu", "memory")
-
-Tell = Callable[[int, int], None]
-"""Called with how many candidates were tried, and how many there are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +72,7 @@ class Shrinking:
     """Whether all candidates were tried."""
 
 
-def nodes_to_remove(loaded: LoadedCluster, keep: Sequence[str] = (), tell: Tell | None = None) -> Shrinking:
+def nodes_to_remove(loaded: LoadedCluster, keep: Sequence[str] = (), tell: Progress | None = None) -> Shrinking:
     """The drains that leave everything placed. Nodes in `keep` stay."""
     return _Shrinker(loaded).run(keep, tell)
 
@@ -93,7 +91,7 @@ class _Shrinker:
         self._cluster.settle()
         self._before = objects_of(self._cluster)
 
-    def run(self, keep: Sequence[str], tell: Tell | None) -> Shrinking:
+    def run(self, keep: Sequence[str], tell: Progress | None) -> Shrinking:
         kept = frozenset(keep)
         candidates = [name for name in least_used(self._cluster.simulated.cluster.nodes) if name not in kept]
         for number, name in enumerate(candidates):

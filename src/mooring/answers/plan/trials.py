@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 
 from mooring.answers.capacity.filling import CopyPlacer
 from mooring.answers.plan.offers import NodeOffer
+from mooring.answers.trial.changing_nodes import free_names
 from mooring.cluster.cluster import Cluster
 from mooring.cluster.columns.kernels import Mask
 from mooring.cluster.pods.pod_groups import gang_minimum
@@ -37,7 +38,7 @@ class PlacedTogether:
     """The key of the PodGroup; empty for a pod that goes alone."""
 
     def form(self, placements: Sequence[PodGroupPlacement | None]) -> tuple[object, ...]:
-        """What another gang agrees in that fits where this one does, among these placements."""
+        """A key that gangs share if each fits where the other does, among these placements."""
         kinds = Counter((id(pod.shape), id(pod.label_set), pod.namespace) for pod in self.pods)
         where = tuple(placement.rows.tobytes() for placement in placements if placement is not None)
         return self.least, frozenset(kinds.items()), where
@@ -136,11 +137,11 @@ Additions = tuple[int, ...]
 
 @dataclass(slots=True)
 class OfferedNodes:
-    """What one offer adds: its nodes, and the DaemonSet pods that run on each."""
+    """The additions of one offer: its nodes, and the DaemonSet pods that run on each."""
 
     offer: NodeOffer
     daemons: Sequence[Pod] = ()
-    """Those of one node."""
+    """The DaemonSet pods of one node."""
     present: list[str] = field(default_factory=list)
     """The names of its nodes that are in the cluster now."""
 
@@ -152,7 +153,7 @@ class OfferedNodes:
 
 @dataclass(frozen=True, slots=True)
 class TrialOutcome:
-    """What did not fit, and where pods went that are spread."""
+    """The pods that did not fit, and the domains of pods that are spread."""
 
     left: Sequence[Pod]
     domains: dict[str, str]
@@ -172,7 +173,7 @@ class _Mark:
 
 @dataclass(slots=True)
 class _Tries:
-    """What a trial has found so far."""
+    """The findings of a trial so far."""
 
     plain: frozenset[int]
     left: list[Pod] = field(default_factory=list)
@@ -224,13 +225,7 @@ class TrialCluster:
 
     def names(self, offer: NodeOffer, count: int) -> list[str]:
         """Names for new nodes of an offer, numbered from 1, without those that the cluster has."""
-        names: list[str] = []
-        number = 0
-        while len(names) < count:
-            number += 1
-            if f"{offer.name}-{number}" not in self._taken:
-                names.append(f"{offer.name}-{number}")
-        return names
+        return free_names(offer.name, count, self._taken)
 
     def add(self, counts: Additions) -> None:
         """Bring the number of nodes of each offer to these counts."""
@@ -267,7 +262,7 @@ class TrialCluster:
         plain: frozenset[int] = frozenset(),
         spread: Mapping[str, str] | None = None,
     ) -> TrialOutcome:
-        """What fits if so many nodes are added. `pods` are in the order of the queue.
+        """The outcome if so many nodes are added. `pods` are in the order of the queue.
 
         `plain` are the ids of shapes that only resources and facts of nodes decide about: where one of them does not fit, the
         others are not tried. `spread` has, by id of a pod, the label whose value the outcome tells.
@@ -280,7 +275,7 @@ class TrialCluster:
     def attempt(
         self, pods: Sequence[Pod], plain: frozenset[int] = frozenset(), spread: Mapping[str, str] | None = None
     ) -> TrialOutcome:
-        """What fits on the nodes that are there now. It stays there until it is taken back.
+        """Place what fits on the nodes that are there now. It stays there until it is taken back.
 
         A pod is not tried where one like it was refused and nothing has come since that could help it: anything for pods with
         affinity to others, pods with the same labels for those that are spread, nothing for plain ones. A gang is placed when

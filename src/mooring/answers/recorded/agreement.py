@@ -33,7 +33,7 @@ class Agreement(ClusterAnswer):
     extender_count: int = 0
     contradictions: int = 0
     problems: Sequence[str] = ()
-    """What could not be read, one line each."""
+    """A line for each part that could not be read."""
 
     def about(self, pod: str) -> "Agreement":
         """The agreement about the pods of one name (`[pod/][namespace/]name`)."""

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from mooring.answers.explain.explain import weights_of
-from mooring.answers.explain.explanation import ScoredNode, tipped
+from mooring.answers.explain.explanation import ScoredNode, best_scores, tipped, weighted
 from mooring.answers.form.answer import AnswerTable
 from mooring.answers.form.data_table import Columns, DataTable, Time, data_table
 from mooring.answers.form.published import Published
@@ -18,9 +18,6 @@ from mooring.state.replay.differences import FAIL, decided_for, kind_of_differen
 from mooring.state.replay.recorded_settings import MadeDecision
 from mooring.state.replay.replayer import ReplayedStep
 from mooring.state.replay.step_words import outcomes_in_words
-
-OTHERS = 3
-"""How many other nodes are shown beside the two that the decisions chose."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +71,7 @@ class ExplainedDecision(Published):
 
     def tables(self) -> list[AnswerTable]:
         plugins = list(self.scores[0].by_plugin) if self.scores else []
-        heads = ("node", "chosen", "total", *(f"{plugin}*{self.weights.get(plugin, 1)}" for plugin in plugins))
+        heads = ("node", "chosen", "total", *weighted(plugins, self.weights))
         rows = [
             (each.name, self._chosen(each.name), each.total, *(each.by_plugin.get(plugin, 0) for plugin in plugins))
             for each in self.scores
@@ -202,19 +199,12 @@ def explained(decision: Decision, made: MadeDecision, then: str) -> ExplainedDec
         decision.message if isinstance(decision, NoFit) else "",
         count,
         decision.feasible_count if isinstance(decision, Placement) else 0,
-        _scores(details, then, node),
+        best_scores(details, then, node),
         weights_of(made.runner),
         _obstacle(details, then, then in nodes.row_book) if then else "",
         reasons_of(decision) if isinstance(decision, NoFit) else (),
         made.was_extended,
     )
-
-
-def _scores(details: DecisionDetails, then: str, now: str) -> list[ScoredNode]:
-    """The two nodes that were chosen, and the best others; ties by name."""
-    totals = details.totals
-    ranked = sorted(totals, key=lambda node: (node != then, node != now, -totals[node], node))
-    return [ScoredNode(node, totals[node], details.scores[node]) for node in ranked[: OTHERS + 2]]
 
 
 def _obstacle(details: DecisionDetails, node: str, is_known: bool) -> str:

@@ -46,7 +46,7 @@ AGREES = frozenset((BindingVerdict.SAME, BindingVerdict.TIED))
 
 
 class PluginScores(NamedTuple):
-    """What a plugin gives to the recorded node, and to the best one."""
+    """The scores that a plugin gives to the recorded node and to the best one."""
 
     plugin: str
     score: int
@@ -80,7 +80,7 @@ class JudgedBinding(Published):
     may_be_sampled: bool = False
     """Whether the other scheduler may not have looked at the better nodes at all (percentageOfNodesToScore)."""
     plugin: str = ""
-    """What explains most of the difference, or rejects the node."""
+    """The plugin that explains most of the difference, or rejects the node."""
     message: str = ""
     """Why the node is rejected, or why there is no verdict."""
     differences: tuple[PluginScores, ...] = ()
@@ -168,7 +168,7 @@ class JudgeSettings:
 
 
 def sought_nodes(count: int, percentage: int) -> int:
-    """As kube-scheduler: 0 means 50 % of 100 nodes, less on larger clusters, and 5 % at least; never under 100 nodes."""
+    """kube-scheduler's rule: 0 means 50 % of 100 nodes, less on larger clusters, and 5 % at least; never under 100 nodes."""
     if not percentage:
         percentage = max(50 - count // 125, 5) if count >= MIN_FEASIBLE else 100
     return nodes_to_find(count, percentage)
@@ -200,11 +200,11 @@ class BindingJudge:
 
     # ---- following
 
-    def take_in(self, input: Input, now_ns: int) -> None:
+    def take_in(self, change: Input, now_ns: int) -> None:
         """A change. One that cannot be processed is counted, as in a live scheduler: the others still count."""
         self._clock.now = now_ns
         try:
-            self.scheduler.handle(input)
+            self.scheduler.handle(change)
         except Exception as fault:
             self._contradicted("", fault)
         self.scheduler.take_intents()
@@ -231,7 +231,7 @@ class BindingJudge:
     # ---- judging
 
     def judge(self, pod: Pod, node: str, now_ns: int) -> JudgedBinding:
-        """What to think of binding the pod to the node now. `pod` may have its node already; it must not be counted on it."""
+        """The verdict on binding the pod to the node now. `pod` may have its node already; it must not be counted on it."""
         self._clock.now = now_ns
         nodes, profile = self.scheduler.cluster.nodes, pod.spec.scheduler_name
         known = JudgedBinding(pod.key, node, profile, now_ns, BindingVerdict.UNDECIDED, node_count=nodes.alive_count)
@@ -239,7 +239,7 @@ class BindingJudge:
         if row is None or nodes.nodes[row] is None:
             return replace(known, message=f"the recording has no node {node}")
         self._towards.row, self._towards.tied_count = row, 1
-        pod = _loose(pod)
+        pod = pod.with_node("")
         if pod.status.nominated_node_name not in ("", node):
             verdict = self._judged(pod, known)
             if verdict.agrees:
@@ -300,14 +300,6 @@ def _differences(own: Mapping[str, int], best: Mapping[str, int]) -> tuple[Plugi
     return tuple(sorted(found, key=lambda each: (each[1] - each[2], each[0])))
 
 
-def _loose(pod: Pod) -> Pod:
-    """The pod without its node."""
-    if not pod.spec.node_name:
-        return pod
-    spec = msgspec.structs.replace(pod.spec, node_name="")
-    return Pod(metadata=pod.metadata, spec=spec, status=pod.status)
-
-
 def _not_nominated(pod: Pod) -> Pod:
     status = msgspec.structs.replace(pod.status, nominated_node_name="")
-    return Pod(metadata=pod.metadata, spec=pod.spec, status=status)
+    return pod.with_status(status)

@@ -6,11 +6,11 @@ from typing import Any, ClassVar
 
 from mooring.answers.explain.explain import explain_pod
 from mooring.answers.explain.explanation import PodExplanation
-from mooring.answers.form.answer import AnswerTable, ClusterAnswer
+from mooring.answers.form.answer import AnswerTable, ClusterAnswer, Progress
 from mooring.answers.form.data_table import DataTable, Time, data_table
 from mooring.answers.form.published import fields_of
 from mooring.answers.recorded.decision_difference import StepDifference, difference_table, step_difference
-from mooring.answers.recorded.replaying import Progress, SegmentProgress
+from mooring.answers.recorded.replaying import SegmentProgress
 from mooring.answers.trial.counterfactual import Counterfactual
 from mooring.api.object_names import pod_name
 from mooring.cluster.cluster import Cluster
@@ -59,7 +59,7 @@ class PodStory(ClusterAnswer):
     decided_ns: int | None = None
     """When the decision was made that `explanation` is about."""
     explanation: PodExplanation | None = None
-    """Of the decision that gave the pod its node, or of the last one that did not."""
+    """The explanation of the decision that gave the pod its node, or of the last one that did not."""
     was_nominated: bool = False
     """Whether that node was promised to the pod, after others were evicted for it: then no other node is looked at."""
     differences: Sequence[StepDifference] = ()
@@ -286,27 +286,27 @@ class PodFollower:
     def _note_known(self, replayer: Replayer, replayed: ReplayedStep) -> None:
         """The pod may be in the state that the replay began with."""
         self._is_new = False
-        known, input = replayer.reader.objects.get(("Pod", self.key)), replayed.step.input
-        if not isinstance(known, Pod) or (isinstance(input, ObjectAdded) and input.item is known):
+        known, change = replayer.reader.objects.get(("Pod", self.key)), replayed.step.input
+        if not isinstance(known, Pod) or (isinstance(change, ObjectAdded) and change.item is known):
             return
         self._pod = known
         if known.spec.node_name and not self._facts.node:
             self._facts = replace(self._facts, node=known.spec.node_name)
 
     def _note_input(self, step: RecordedStep) -> None:
-        input = step.input
-        if isinstance(input, ObjectAdded) and isinstance(input.item, Pod):
-            if input.item.key == self.key:
-                self._arrives(input.item, step.now_ns)
+        change = step.input
+        if isinstance(change, ObjectAdded) and isinstance(change.item, Pod):
+            if change.item.key == self.key:
+                self._arrives(change.item, step.now_ns)
             elif len(self._seen) < NAMES:
-                self._seen[input.item.key] = input.item
-        elif isinstance(input, ObjectUpdated) and input.new.key == self.key and isinstance(input.new, Pod):
-            self._changes(input.old, input.new)
-        elif isinstance(input, ObjectRemoved) and input.item.key == self.key and isinstance(input.item, Pod):
+                self._seen[change.item.key] = change.item
+        elif isinstance(change, ObjectUpdated) and change.new.key == self.key and isinstance(change.new, Pod):
+            self._changes(change.old, change.new)
+        elif isinstance(change, ObjectRemoved) and change.item.key == self.key and isinstance(change.item, Pod):
             self._facts = replace(self._facts, left_ns=step.now_ns)
-            self._stories.tell(input.item, "is gone from the cluster")
-        elif isinstance(input, BindAnswered) and input.fault is not None:
-            self._bind_fails(input.pod.id, input.fault)
+            self._stories.tell(change.item, "is gone from the cluster")
+        elif isinstance(change, BindAnswered) and change.fault is not None:
+            self._bind_fails(change.pod.id, change.fault)
 
     def _bind_fails(self, pod_id: str, fault: str) -> None:
         if self._pod is not None and pod_id == self._pod.id:

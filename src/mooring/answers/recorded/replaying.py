@@ -1,11 +1,11 @@
 """The question of `mooring replay`: does every decision of a recording come out equal?"""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Any, ClassVar
 
-from mooring.answers.form.answer import AnswerTable, ClusterAnswer
+from mooring.answers.form.answer import AnswerTable, ClusterAnswer, Progress
 from mooring.answers.form.data_table import Columns, DataTable, Time, data_table
 from mooring.answers.form.published import Published, fields_of
 from mooring.answers.recorded.decision_difference import (
@@ -37,7 +37,7 @@ class ReplayedRun(Published):
 
     name: str
     version: str
-    """Of Mooring, when it was recorded."""
+    """The version of Mooring that recorded it."""
     tally: ReplayTally
 
     @property
@@ -78,7 +78,7 @@ class ReplayAnswer(ClusterAnswer):
     differences: Sequence[StepDifference] = ()
     """The first ones, at most `replaying.LISTED`."""
     problems: Sequence[str] = ()
-    """What could not be replayed, and why."""
+    """The parts that could not be replayed, and why."""
     notes: Sequence[str] = ()
     total: ReplayTally = field(default_factory=ReplayTally)
 
@@ -184,8 +184,6 @@ def _run_row(run: ReplayedRun) -> tuple[object, ...]:
 
 LISTED = 100
 """How many differences are listed; the others are counted."""
-Progress = Callable[[int, int], None]
-"""Called with the number of segments that are done, and of all."""
 
 
 def replay(

@@ -38,7 +38,7 @@ def evictions_as_data(evictions: Iterable[SimulatedEviction]) -> list[dict[str, 
 
 
 def limits_as_data(limits: Iterable[FailureReason], counted: str) -> list[dict[str, Any]]:
-    """What limits; `counted` is the name of the field for how often: pods or attempts."""
+    """The entries of `limits`; `counted` is the name of the field for how often: pods or attempts."""
     return [fields_of(each, f"plugin message times:{counted} nodes") for each in limits]
 
 

@@ -1,13 +1,14 @@
 """Runs simulations of a loaded cluster and makes answers of their reports."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import fields, replace
 from typing import Any
 
 from mooring.answers.explain.cure_search import DECISIONS
 from mooring.answers.explain.explain import explain_group, explain_pod
 from mooring.answers.explain.explanation import GroupExplanation, PodExplanation
+from mooring.answers.form.answer import Progress
 from mooring.answers.form.utilisation import utilisation_of, zone_of
 from mooring.answers.simulate.day_answer import DayAnswer
 from mooring.answers.simulate.simulation_answer import SimulationAnswer
@@ -24,9 +25,6 @@ from mooring.sim.day_record import StayFile
 from mooring.sim.results import Report
 from mooring.sim.simulated_cluster import RecordTo
 from mooring.sim.simulation import UNTIL_NS, Simulation
-
-Progress = Callable[[int, int], None]
-"""Called with how many pods are done, and how many there are."""
 
 
 def place_pending(

@@ -158,14 +158,14 @@ class ChangingCluster:
 
     @property
     def admission(self) -> Admission:
-        """What an API server with these objects adds to new ones; `recount` forgets it."""
+        """The admission of an API server with these objects, which completes new ones; `recount` forgets it."""
         if self._admission is None:
             self._admission = Admission.of([*self.driver.objects.values()], self.loaded.gates)
         return self._admission
 
     @property
     def claim_sources(self) -> ClaimSources:
-        """What claims of new pods are created from; `recount` forgets it."""
+        """The objects that claims of new pods are created from; `recount` forgets it."""
         if self._claim_sources is None:
             self._claim_sources = ClaimSources.of(self.driver.objects.values(), self.loaded.gates)
         return self._claim_sources

@@ -5,12 +5,14 @@ replace others are placed; what no round can evict is blocked.
 """
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
+from itertools import count, islice
 
 import msgspec
 
 from mooring.answers.trial.budget_counts import is_healthy
 from mooring.answers.trial.changing_cluster import BlockedPod, ChangingCluster
+from mooring.answers.trial.counterfactual import with_spec
 from mooring.answers.trial.workload_book import DAEMON_SET, WorkloadName, is_daemon, is_static
 from mooring.controllers.nodes.node_lifecycle import UNSCHEDULABLE
 from mooring.controllers.nodes.taint_eviction import tolerated_s
@@ -96,8 +98,7 @@ def _meant_for(pod: Pod, name: str) -> Pod:
     held = affinity.node_affinity or NodeAffinitySpec()
     required = NodeSelector(node_selector_terms=[NodeSelectorTerm(match_fields=[line])])
     chosen = msgspec.structs.replace(held, required=required)
-    spec = msgspec.structs.replace(pod.spec, affinity=msgspec.structs.replace(affinity, node_affinity=chosen))
-    return Pod(metadata=pod.metadata, spec=spec, status=pod.status)
+    return with_spec(pod, affinity=msgspec.structs.replace(affinity, node_affinity=chosen))
 
 
 # ---- Nodes that do not exist yet: like a template, or like a node of the cluster with its drivers and devices.
@@ -125,6 +126,12 @@ def node_like(template: Node, name: str) -> Node:
         declared_features=template.status.declared_features,
     )
     return Node(metadata=metadata, spec=NodeSpec(taints=taints or None), status=status)
+
+
+def free_names(stem: str, number: int, taken: Container[str]) -> list[str]:
+    """So many names for new nodes, numbered from 1, without those that are taken."""
+    names = (name for i in count(1) if (name := f"{stem}-{i}") not in taken)
+    return [*islice(names, number)]
 
 
 def equipment_of(name: str, objects: Iterable[KubeObject]) -> Iterator[KubeObject]:

@@ -24,6 +24,7 @@ from mooring.inputs.loaded_cluster import LoadedCluster
 from mooring.model.meta import KubeObject
 from mooring.model.node import Node
 from mooring.model.pod import Pod
+from mooring.model.pod_spec import PodSpec
 from mooring.model.workloads import PriorityClass
 from mooring.scheduler.decide import DecideOptions, decide
 from mooring.scheduler.decision import Decision, DecisionError, NoFit, Placement
@@ -135,6 +136,12 @@ class PlacePod:
 
 
 Edit = ChangePod | PutObject | RemovePod | MovePod | PlacePod
+
+
+def with_spec(pod: Pod, **changes: object) -> Pod:
+    """The pod with other fields in its spec."""
+    spec: PodSpec = msgspec.structs.replace(pod.spec, **changes)
+    return Pod(metadata=pod.metadata, spec=spec, status=pod.status)
 
 
 def edited(objects: Iterable[KubeObject], edits: Sequence[Edit]) -> list[KubeObject]:

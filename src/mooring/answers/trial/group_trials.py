@@ -135,7 +135,7 @@ def _named(keys: set[str]) -> list[KubeObject]:
 
 
 def kind_of(pod: Pod) -> tuple[object, ...]:
-    """What pods of a group have in common that are rejected for the same reason."""
+    """A key that pods of a group share if they are rejected for the same reason."""
     return pod.shape, pod.label_set, pod.priority
 
 
@@ -154,7 +154,7 @@ class RejectedMember:
 
 @dataclass(slots=True)
 class TrialRecord:
-    """What was decided about the pods of the group, one after another, within one choice of nodes."""
+    """The decisions about the pods of the group, one after another, within one choice of nodes."""
 
     nodes: dict[str, str] = field(default_factory=dict)
     """By key of the pod: the node that was free for it."""
@@ -166,7 +166,7 @@ class TrialRecord:
 
 @dataclass(frozen=True, slots=True)
 class GroupOutcome:
-    """What became of the group."""
+    """The outcome of an attempt of the group."""
 
     nodes: dict[str, str]
     """By key of the pod: the node that it is bound to."""
@@ -218,7 +218,7 @@ class GroupTrials:
         explain: bool = False,
         keep: bool = False,
     ) -> GroupOutcome:
-        """What becomes of the group once the edits are made; `group` has its pods in another form, or is another one.
+        """The outcome of the group once the edits are made; `group` has its pods in another form, or is another one.
 
         With `keep`, a group that is placed stays, with the edits.
         """

@@ -69,7 +69,7 @@ class Reason(Published):
     """Whether the verdict says that the pod could fit if other pods left."""
     amounts: tuple[Amount, ...] = ()
     details: tuple[str, ...] = ()
-    """What exactly is in the way: taints, selector terms, other pods."""
+    """The obstacles in detail: taints, selector terms, other pods."""
 
     @property
     def count(self) -> int:

@@ -6,11 +6,12 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from mooring.answers.form.answer import AnswerPlot, AnswerTable, ClusterAnswer
-from mooring.answers.form.data_table import Columns, DataTable, amount_column, data_table, percent_of, share_column
+from mooring.answers.form.data_table import Columns, DataTable, data_table, percent_of
 from mooring.answers.form.plots import use_plots
 from mooring.answers.form.published import fields_of, plain
 from mooring.answers.form.report_parts import BarPlot, Unit
 from mooring.answers.form.utilisation import GroupUse, Utilisation
+from mooring.answers.simulate.simulation_tables import amount_columns
 from mooring.answers.trial.changing_cluster import (
     AffectedPod,
     BlockedPod,
@@ -59,20 +60,13 @@ def use_change_table(kind: str, groups: Mapping[str, Moments]) -> DataTable:
     """A row for each group, before and after, with the differences; `kind` is empty for the whole cluster."""
     resources = [*dict.fromkeys(name for pair in groups.values() for use in pair for name in use.amounts)]
     columns = dict[str, type]({kind: str} if kind else {})
-    for column, value in (("nodes", int), ("pods", int), *_resource_columns(resources)):
+    for column, value in (("nodes", int), ("pods", int), *amount_columns(resources).items()):
         columns |= {f"{column}_{when}": value for when in ("before", "after", "difference")}
     rows = (
         (*((name,) if kind else ()), *(value for pair in _values(*moments, resources) for value in _compared(*pair)))
         for name, moments in groups.items()
     )
     return data_table(columns, rows)
-
-
-def _resource_columns(resources: Iterable[str]) -> Iterable[tuple[str, type]]:
-    for name in resources:
-        yield amount_column(name, "requested"), int
-        yield amount_column(name, "allocatable"), int
-        yield share_column(name), float
 
 
 def _values(before: GroupUse, after: GroupUse, resources: Iterable[str]) -> Iterable[tuple[float | None, float | None]]:
@@ -243,7 +237,7 @@ class WhatIf(ClusterAnswer):
         ]
 
     def _pod_rows(self) -> Iterator[tuple[object, ...]]:
-        """What needs attention first. A line of a group stands for its pods."""
+        """The rows of pods, those that need attention first. A line of a group stands for its pods."""
         grouped = pods_in(self.groups)
         yield from ((*group.row(), _short(group.message)) for group in self.groups)
         yield from self.pod_changes(grouped)
@@ -319,7 +313,7 @@ class WhatIf(ClusterAnswer):
 
 
 def difference(changes: Sequence[str], before: ClusterMoment, cluster: ChangingCluster, after: ClusterMoment) -> WhatIf:
-    """What is different between two moments of a cluster."""
+    """The difference between two moments of a cluster."""
     was, now = before.nodes, after.nodes
     moved = [MovedPod(key, was[key], node) for key, node in now.items() if node and was.get(key) and was[key] != node]
     pending = [
