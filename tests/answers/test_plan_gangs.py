@@ -7,7 +7,7 @@ from written import GROUP_GATES, Written, a_node, a_pod, a_pod_group, members
 
 from mooring.answers.capacity.filling import CopyPlacer
 from mooring.answers.plan.plan import Plan, plan
-from mooring.answers.plan.trials import TrialCluster
+from mooring.answers.plan.trials import NodeTrials
 from mooring.inputs.loaded_cluster import LoadedCluster, load
 
 
@@ -138,7 +138,7 @@ def test_a_trial_places_whole_gangs_and_leaves_no_trace(data: st.DataObject) -> 
         objects += [a_pod_group(f"g{number}", least), *members(size, cpu, group=f"g{number}")]
     objects += [a_pod(f"p{i}", data.draw(st.sampled_from(["1", "2"]))) for i in range(data.draw(st.integers(0, 3)))]
     loaded = cluster(*objects)
-    trials = TrialCluster(CopyPlacer(loaded), [])
+    trials = NodeTrials(CopyPlacer(loaded), [])
     pods = data.draw(st.permutations(loaded.pending()))
     outcome = trials.attempt(pods)
     assert {pod.key for pod in outcome.left} | {pod.key for pod, _ in outcome.placed} == {pod.key for pod in pods}
@@ -212,7 +212,7 @@ def test_more_members_than_the_minimum_go_to_the_rack_that_takes_most() -> None:
     objects = [*TWO_RACKS, in_rack("b", a_node("n3", "4", "64Gi")), *a_rack_gang(6, "2")]
     objects[3]["spec"]["schedulingPolicy"]["gang"]["minCount"] = 2
     loaded = load(objects, feature_gates=WITH_RACKS)
-    outcome = TrialCluster(CopyPlacer(loaded), []).attempt(loaded.pending())
+    outcome = NodeTrials(CopyPlacer(loaded), []).attempt(loaded.pending())
     assert sorted(placement.node for _, placement in outcome.placed) == ["n2", "n2", "n3", "n3"]
     assert len(outcome.left) == 2
 
@@ -228,7 +228,7 @@ def test_a_trial_places_each_gang_in_one_rack(data: st.DataObject) -> None:
     for number, size in enumerate(data.draw(st.lists(st.integers(1, 4), min_size=1, max_size=3))):
         objects += a_rack_gang(size, data.draw(st.sampled_from(["500m", "1", "2"])), f"g{number}")
     loaded = load(objects, feature_gates=WITH_RACKS)
-    trials = TrialCluster(CopyPlacer(loaded), [])
+    trials = NodeTrials(CopyPlacer(loaded), [])
     outcome = trials.attempt(loaded.pending())
     of_node = dict(zip((node["metadata"]["name"] for node in nodes), racks, strict=True))
     for unit in trials.gangs.units(loaded.pending()):

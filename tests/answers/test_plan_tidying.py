@@ -12,20 +12,20 @@ from mooring.answers.plan.additions import in_queue_order
 from mooring.answers.plan.demand import NodeDemand, demand_of
 from mooring.answers.plan.offers import read_offers
 from mooring.answers.plan.search import FoundNodes, StepTidier, StepWalk, by_preference, found_steps
-from mooring.answers.plan.trials import Additions, OfferedNodes, TrialCluster
+from mooring.answers.plan.trials import Additions, NodeTrials, OfferedNodes
 from mooring.inputs.loaded_cluster import LoadedCluster
 from mooring.model.pod import Pod
 
 OFFERS = [offer("small", 1.0, "4"), offer("large", 1.9, "8")]
 
 
-def trial(loaded: LoadedCluster) -> tuple[TrialCluster, NodeDemand, list[Pod]]:
-    trials = TrialCluster(CopyPlacer(loaded), [OfferedNodes(each) for each in read_offers(OFFERS, loaded)])
+def trial(loaded: LoadedCluster) -> tuple[NodeTrials, NodeDemand, list[Pod]]:
+    trials = NodeTrials(CopyPlacer(loaded), [OfferedNodes(each) for each in read_offers(OFFERS, loaded)])
     pods = in_queue_order(trials, [item for item in loaded.objects if isinstance(item, Pod)])
     return trials, demand_of(trials, pods), pods
 
 
-def left_after(trials: TrialCluster, demand: NodeDemand, pods: Sequence[Pod], steps: Sequence[Additions]) -> list[str]:
+def left_after(trials: NodeTrials, demand: NodeDemand, pods: Sequence[Pod], steps: Sequence[Additions]) -> list[str]:
     """Step by step from the beginning, without any short cut."""
     walk = StepWalk(trials, demand, pods)
     for step in steps:

@@ -12,27 +12,27 @@ from mooring.answers.plan.search import StepTidier, found_steps
 from mooring.answers.plan.trials import (
     Additions,
     GangUnits,
+    NodeTrialOutcome,
+    NodeTrials,
     OfferedNodes,
     PlacedTogether,
-    TrialCluster,
-    TrialOutcome,
     broken_gang,
 )
 from mooring.inputs.loaded_cluster import load
 from mooring.model.pod import Pod
 
 
-def trial(*objects: Written, gates: dict[str, bool] | None = None) -> tuple[TrialCluster, list[Pod]]:
+def trial(*objects: Written, gates: dict[str, bool] | None = None) -> tuple[NodeTrials, list[Pod]]:
     """The nodes of the cluster alone; and its pods, in the order in which they are written."""
     loaded = load([*objects], feature_gates=gates or {})
-    return TrialCluster(CopyPlacer(loaded), []), loaded.pending()
+    return NodeTrials(CopyPlacer(loaded), []), loaded.pending()
 
 
 def names(pods: Sequence[Pod]) -> list[str]:
     return [pod.name for pod in pods]
 
 
-def attempt(trials: TrialCluster, pods: Sequence[Pod], is_plain: bool = False) -> TrialOutcome:
+def attempt(trials: NodeTrials, pods: Sequence[Pod], is_plain: bool = False) -> NodeTrialOutcome:
     plain = frozenset(id(pod.shape) for pod in pods) if is_plain else frozenset()
     outcome = trials.attempt(pods, plain)
     trials.take_back(outcome)
@@ -98,7 +98,7 @@ def test_what_a_trial_placed_is_not_kept_in_its_outcome() -> None:
 def test_nodes_come_and_go_with_their_daemons() -> None:
     loaded = load([a_node("m-2"), a_pod("agent", "1")])
     (offer,) = read_offers([{"name": "m", "price": 1, "node": a_node("t", "4")}], loaded)
-    trials = TrialCluster(CopyPlacer(loaded), [OfferedNodes(offer, loaded.pending())])
+    trials = NodeTrials(CopyPlacer(loaded), [OfferedNodes(offer, loaded.pending())])
     trials.add((3,))
     assert trials.offers[0].present == ["m-1", "m-3", "m-4"], "the cluster has the second name"
     assert sorted(pod.key for pod in trials.cluster.nodes.pods()) == [

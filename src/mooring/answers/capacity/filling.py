@@ -1,4 +1,4 @@
-"""Places copies of pods one after another, each by the core's own decision, until one fits nowhere.
+"""Reads copies of pods and places them one after another, each by the core's own decision, until one fits nowhere.
 
 There is no queue, no time and no preemption: a copy is decided, reserved and placed, as cluster-capacity does it. Pods that
 are pending in the cluster take no part, except that those with a nominated node keep their room.

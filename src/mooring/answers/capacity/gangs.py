@@ -140,7 +140,7 @@ def gangs_one_by_one(loaded: LoadedCluster, copies: PodCopies, gang: Gang, most:
             return _result(placer, filling, GangCount(gang.size, fits, 0), CapacityLimit(copies.name, most=most))
         outcome = trials.attempt(edits, group, explain=True, keep=True)
         if not outcome.is_placed or outcome.victims:
-            count = GangCount(gang.size, fits, len(outcome.trial.nodes))
+            count = GangCount(gang.size, fits, len(outcome.record.nodes))
             return _result(placer, filling, count, _limit(copies, outcome))
         fits += 1
         for pod in group.pending:
@@ -170,7 +170,7 @@ def _result(placer: CopyPlacer, filling: Filling, count: GangCount, limit: Capac
 
 def _limit(copies: PodCopies, outcome: GroupOutcome) -> CapacityLimit:
     """Why the first pod of the next gang that fits nowhere does not."""
-    rejected = next(iter(outcome.trial.rejected.values()), None)
+    rejected = next(iter(outcome.record.rejected.values()), None)
     if rejected is None:
         message = next((text for text in outcome.messages.values() if text), "")
         return CapacityLimit(copies.name, [LimitReason("", message, 0)], message)

@@ -1,4 +1,4 @@
-"""Cures by other pods: a higher priority that evicts some, one or two that move to other nodes, one or two that leave."""
+"""Cures around the pod: nodes that are uncordoned, mended or added, and other pods that are evicted, moved or removed."""
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import replace

@@ -20,9 +20,9 @@ from mooring.answers.explain.group_cures import find_group_cures
 from mooring.answers.trial.counterfactual import Counterfactual, PutObject
 from mooring.answers.trial.group_trials import (
     AskedGroup,
+    AttemptRecord,
     GroupOutcome,
     GroupTrials,
-    TrialRecord,
     group_named,
     group_of,
     kind_of,
@@ -42,9 +42,6 @@ from mooring.scheduler.decision import DecisionDetails, DecisionError, NoFit, Pl
 from mooring.scheduler.failure import POD_SCHEDULED
 from mooring.scheduler.ties import is_tied, tied_with
 
-# ---- Explains a pod group: lets the scheduler attempt it, and puts into words what stops the pods that do not fit.
-
-
 # ---- How many pods of a gang fit into the best of its topology domains.
 #
 # The scheduler need not try a gang in each domain: where counting tells that it fits into none, it tries one of them,
@@ -59,10 +56,10 @@ def in_best_domain(trials: GroupTrials, outcome: GroupOutcome) -> GroupOutcome:
     if not group.is_all_or_nothing or group.member_count < group.min_count:
         return outcome
     best = _largest(trials, group)
-    if best is None or len(best.nodes) <= len(outcome.trial.nodes):
+    if best is None or len(best.nodes) <= len(outcome.record.nodes):
         return outcome
-    left = {key: why for key, why in outcome.trial.rejected.items() if key not in best.nodes}
-    return replace(outcome, trial=TrialRecord(best.nodes, left or outcome.trial.rejected))
+    left = {key: why for key, why in outcome.record.rejected.items() if key not in best.nodes}
+    return replace(outcome, record=AttemptRecord(best.nodes, left or outcome.record.rejected))
 
 
 def _largest(trials: GroupTrials, group: AskedGroup) -> GroupOutcome | None:
@@ -105,7 +102,7 @@ def explain_group(
 
 def _explained(known: GroupExplanation, group: AskedGroup, outcome: GroupOutcome) -> GroupExplanation:
     is_settled = outcome.is_placed and not outcome.victims
-    room = outcome.nodes if is_settled else outcome.trial.nodes
+    room = outcome.nodes if is_settled else outcome.record.nodes
     waits = ["its next attempt: nothing keeps it from nodes any more"] if is_settled else _group_waits_for(group)
     return replace(
         known,
@@ -115,13 +112,13 @@ def _explained(known: GroupExplanation, group: AskedGroup, outcome: GroupOutcome
         waits_for=waits,
         rejected=_rejected(group, outcome),
         victims=outcome.victims,
-        placements=max(outcome.trials, 1),
+        placements=max(outcome.choices, 1),
     )
 
 
 def _group_message(outcome: GroupOutcome) -> str:
     """Why the group is pending: why one of its pods fits nowhere, or why none is attempted."""
-    rejected = [each.message for each in outcome.trial.rejected.values()]
+    rejected = [each.message for each in outcome.record.rejected.values()]
     return next((text for text in (*rejected, *outcome.messages.values()) if text), "")
 
 
@@ -140,9 +137,9 @@ def _rejected(group: AskedGroup, outcome: GroupOutcome) -> list[MemberReason]:
     """The pods that were rejected, those of one kind together, with the reasons of the first of them."""
     kinds: dict[tuple[object, ...], list[str]] = {}
     for pod in group.pending:
-        if pod.key in outcome.trial.rejected:
+        if pod.key in outcome.record.rejected:
             kinds.setdefault(kind_of(pod), []).append(pod.key)
-    first = outcome.trial.rejected
+    first = outcome.record.rejected
     return [MemberReason(keys, first[keys[0]].message, first[keys[0]].reasons) for keys in kinds.values()]
 
 

@@ -1,4 +1,4 @@
-"""The answer to "why is this pod where it is, or why is it nowhere?"."""
+"""The answers to "why is this pod, workload or pod group where it is, or why is it nowhere?"."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -253,6 +253,7 @@ class WorkloadExplanation(ClusterAnswer):
     published = "workload placed pending"
     workload: str
     placed: Sequence[PodPlace] = ()
+    """The pods that have nodes."""
     pending: Sequence[PodExplanation] = ()
     """One explanation for each group of pods that are pending for the same reason."""
 

@@ -172,7 +172,7 @@ def _patients(
 ) -> list[GroupPatient]:
     """One for each kind of pods that were rejected; the whole group if none was."""
     pending = group_trials.group.pending
-    rejected = {kind_of(pod) for pod in pending if pod.key in outcome.trial.rejected}
+    rejected = {kind_of(pod) for pod in pending if pod.key in outcome.record.rejected}
     kinds: dict[tuple[object, ...], list[Pod]] = {}
     for pod in pending:
         if not rejected or kind_of(pod) in rejected:
@@ -186,7 +186,7 @@ def _patients(
 def _by_smaller_minimum(patient: GroupPatient, outcome: GroupOutcome) -> Iterator[Cure]:
     """The largest minimum with which the group goes: as many pods as run or have room."""
     group = patient.group_trials.group
-    fits = len(group.placed) + (len(outcome.trial.nodes) or len(group.pending))
+    fits = len(group.placed) + (len(outcome.record.nodes) or len(group.pending))
     number = min(fits, group.min_count - 1, group.member_count)
     if not group.is_all_or_nothing or number < 1:
         return

@@ -1,4 +1,4 @@
-"""Cures by allowing more nodes: tolerations, the node selector, and the required node affinity."""
+"""Cures by changing the rules of the pod: about other pods and ports first, then tolerations, node selector and affinity."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator

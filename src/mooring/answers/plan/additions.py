@@ -22,7 +22,7 @@ from mooring.answers.plan.search import (
     by_preference,
 )
 from mooring.answers.plan.steps import MANY_PODS, MORE_STYLES, STYLES, StepSearch
-from mooring.answers.plan.trials import OfferedNodes, TrialCluster
+from mooring.answers.plan.trials import NodeTrials, OfferedNodes
 from mooring.answers.trial.changing_cluster import ChangingCluster, why_pending
 from mooring.inputs.loaded_cluster import LoadedCluster
 from mooring.model.pod import Pod
@@ -94,7 +94,7 @@ def nodes_to_add(
     if not offers or not schedulable:
         return PlannedAdditions((), reasons, 0.0, at_first, at_first - len(left), len(left), now)
     offered = with_daemons(cluster, offers)
-    trials = TrialCluster(CopyPlacer(now), offered)
+    trials = NodeTrials(CopyPlacer(now), offered)
     demand = demand_of(trials, in_queue_order(trials, schedulable))
     hopeless = _hopeless(trials, demand, schedulable)
     planner = _NodePlanner(now, trials, demand, tell, at_once)
@@ -111,7 +111,7 @@ def nodes_to_add(
     )
 
 
-def in_queue_order(trials: TrialCluster, pods: Sequence[Pod]) -> list[Pod]:
+def in_queue_order(trials: NodeTrials, pods: Sequence[Pod]) -> list[Pod]:
     """The pods in the order in which the queue gives them, if all came at once in the order given."""
 
     def place(numbered: tuple[int, Pod]) -> Any:
@@ -123,7 +123,7 @@ def in_queue_order(trials: TrialCluster, pods: Sequence[Pod]) -> list[Pod]:
     return [pod for _, pod in sorted(enumerate(pods), key=place)]
 
 
-def _hopeless(trials: TrialCluster, demand: NodeDemand, pods: Sequence[Pod]) -> dict[str, str]:
+def _hopeless(trials: NodeTrials, demand: NodeDemand, pods: Sequence[Pod]) -> dict[str, str]:
     """Pods that no offer can take, and those of gangs that they keep from being complete: by key, and why."""
     alone = {
         pod.key: _why_none(kind)
@@ -172,7 +172,7 @@ class _NodePlanner:
     """Searches, judges, and adds nodes where the judge still finds pods pending."""
 
     def __init__(
-        self, now: LoadedCluster, trials: TrialCluster, demand: NodeDemand, tell: Progress | None, at_once: bool
+        self, now: LoadedCluster, trials: NodeTrials, demand: NodeDemand, tell: Progress | None, at_once: bool
     ) -> None:
         self._now, self._trials, self._demand, self._tell = now, trials, demand, tell
         self._at_once = at_once
@@ -252,7 +252,7 @@ class _NodePlanner:
         found, loaded = judged.found, judged.verdict.loaded
         left = {pod.key for pod in judged.verdict.left(pods)}
         offers = [OfferedNodes(each.offer, each.daemons) for each in self._trials.offers]
-        trials = TrialCluster(CopyPlacer(loaded), offers)
+        trials = NodeTrials(CopyPlacer(loaded), offers)
         waiting = [item for item in loaded.objects if isinstance(item, Pod) and item.key in left]
         demand = demand_of(trials, in_queue_order(trials, waiting))
         limits = [limit - count for limit, count in zip(self._demand.limits, found.counts, strict=True)]

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from mooring.answers.plan.trials import TrialCluster
+from mooring.answers.plan.trials import NodeTrials
 from mooring.cluster.nodes.table import NodeTable
 from mooring.framework.attempts.attempt import Attempt, Narrowing, PodRejected, Verdicts
 from mooring.framework.contract.points import Reads, ResourceDemand
@@ -172,7 +172,7 @@ def _after(kind: PodKind, spread: SpreadLimit, domains: Mapping[str, str]) -> Sp
     return replace(spread, held=held)
 
 
-def demand_of(trials: TrialCluster, pods: Sequence[Pod]) -> NodeDemand:
+def demand_of(trials: NodeTrials, pods: Sequence[Pod]) -> NodeDemand:
     """Ask the core about each kind of pod on one new node of each offer."""
     trials.add(tuple(1 for _ in trials.offers))
     grouped: dict[tuple[int, int], list[Pod]] = {}
@@ -207,7 +207,7 @@ def _free(nodes: NodeTable, row: int, places: Sequence[int]) -> dict[int, int]:
     return {**free, PODS: int(nodes.allowed_pods[row] - nodes.pod_count[row])}
 
 
-def _kind(trials: TrialCluster, group: list[Pod]) -> PodKind:
+def _kind(trials: NodeTrials, group: list[Pod]) -> PodKind:
     pod = group[0]
     runner = trials.runner(pod)
     assert runner is not None, "pods without a profile are not asked about"
@@ -218,7 +218,7 @@ def _kind(trials: TrialCluster, group: list[Pod]) -> PodKind:
         return PodKind(group, {PODS: 1}, {}, Counter({str(error): len(trials.offers)}), False)
 
 
-def _kind_in(trials: TrialCluster, group: list[Pod], attempt: Attempt) -> PodKind:
+def _kind_in(trials: NodeTrials, group: list[Pod], attempt: Attempt) -> PodKind:
     """The outcome of an attempt for one of the pods, which holds for all of them. Raises AttemptError."""
     pod = group[0]
     narrowing = attempt.pre_filter()

@@ -12,7 +12,7 @@ from itertools import product
 from mooring.answers.form.answer import Progress
 from mooring.answers.plan.demand import NodeDemand
 from mooring.answers.plan.programs import Packing, solve
-from mooring.answers.plan.trials import Additions, TrialCluster, TrialOutcome
+from mooring.answers.plan.trials import Additions, NodeTrialOutcome, NodeTrials
 from mooring.model.pod import Pod
 
 IMPROVED = 3
@@ -58,7 +58,7 @@ class NodeSearch:
 
     def __init__(
         self,
-        trials: TrialCluster,
+        trials: NodeTrials,
         demand: NodeDemand,
         pods: Sequence[Pod],
         bound: float,
@@ -68,7 +68,7 @@ class NodeSearch:
         self._trials, self._demand, self._pods, self._bound = trials, demand, pods, bound
         self._plain = demand.plain()
         self._spread = demand.spread_keys()
-        self._tried: dict[Additions, TrialOutcome] = {}
+        self._tried: dict[Additions, NodeTrialOutcome] = {}
         self._most_decisions = most_decisions
         self._tell = tell
 
@@ -246,11 +246,11 @@ WORTH_STEPS = 1.02
 class StepWalk:
     """Steps that were made in the trial cluster, one after the other."""
 
-    def __init__(self, trials: TrialCluster, demand: NodeDemand, pods: Sequence[Pod]) -> None:
+    def __init__(self, trials: NodeTrials, demand: NodeDemand, pods: Sequence[Pod]) -> None:
         self._trials, self._pods = trials, pods
         self._plain, self._spread = demand.plain(), demand.spread_keys()
         self._none: Additions = tuple(0 for _ in demand.limits)
-        self._made: list[tuple[Additions, TrialOutcome]] = []
+        self._made: list[tuple[Additions, NodeTrialOutcome]] = []
         """The nodes after each step, and what it placed."""
 
     @property
@@ -288,7 +288,7 @@ class StepWalk:
 class StepTidier:
     """Tidies steps of one search."""
 
-    def __init__(self, trials: TrialCluster, demand: NodeDemand, pods: Sequence[Pod], most_decisions: int) -> None:
+    def __init__(self, trials: NodeTrials, demand: NodeDemand, pods: Sequence[Pod], most_decisions: int) -> None:
         self._trials, self._demand, self._pods = trials, demand, pods
         self._last = trials.decisions + most_decisions
 

@@ -15,7 +15,7 @@ from mooring.answers.form.answer import Progress
 from mooring.answers.plan.demand import NodeDemand
 from mooring.answers.plan.patterns import PatternProgram, PatternSolution
 from mooring.answers.plan.search import FoundNodes, StepTidier, found_steps, sum_of
-from mooring.answers.plan.trials import Additions, TrialCluster, TrialOutcome
+from mooring.answers.plan.trials import Additions, NodeTrialOutcome, NodeTrials
 from mooring.model.pod import Pod
 
 MAX_DECISIONS, TIDY_DECISIONS = 40_000, 20_000
@@ -80,7 +80,7 @@ class _StepState:
     most: int = 1 << 30
     """How many nodes the next step may have: twice as many as the last one; larger ones have wasted room."""
     steps: list[Additions] = field(default_factory=list)
-    kept: list[TrialOutcome] = field(default_factory=list)
+    kept: list[NodeTrialOutcome] = field(default_factory=list)
 
 
 class StepSearch:
@@ -88,7 +88,7 @@ class StepSearch:
 
     def __init__(
         self,
-        trials: TrialCluster,
+        trials: NodeTrials,
         demand: NodeDemand,
         pods: Sequence[Pod],
         bound: float,
@@ -162,13 +162,13 @@ class StepSearch:
             self._keep(now, best[1], *self._try(now, best[1]))
         return best is not None
 
-    def _try(self, now: _StepState, step: Additions) -> tuple[TrialOutcome, PatternSolution]:
+    def _try(self, now: _StepState, step: Additions) -> tuple[NodeTrialOutcome, PatternSolution]:
         counts = sum_of(now.counts, step)
         self._trials.add(counts)
         outcome = self._trials.attempt(now.left, self._plain, self._spread)
         return outcome, self._rest(outcome.left, counts, {**now.domains, **outcome.domains})
 
-    def _keep(self, now: _StepState, step: Additions, outcome: TrialOutcome, rest: PatternSolution) -> None:
+    def _keep(self, now: _StepState, step: Additions, outcome: NodeTrialOutcome, rest: PatternSolution) -> None:
         now.counts, now.left, now.rest = sum_of(now.counts, step), outcome.left, rest
         now.domains.update(outcome.domains)
         now.steps.append(step)

@@ -152,7 +152,7 @@ class OfferedNodes:
 
 
 @dataclass(frozen=True, slots=True)
-class TrialOutcome:
+class NodeTrialOutcome:
     """The pods that did not fit, and the domains of pods that are spread."""
 
     left: Sequence[Pod]
@@ -205,7 +205,7 @@ def _kind(pod: Pod) -> tuple[int, int, str]:
     return id(pod.shape), id(pod.label_set), pod.namespace
 
 
-class TrialCluster:
+class NodeTrials:
     """The cluster of a plan, to which nodes are added for a moment."""
 
     def __init__(self, placer: CopyPlacer, offers: Sequence[OfferedNodes]) -> None:
@@ -261,7 +261,7 @@ class TrialCluster:
         pods: Sequence[Pod],
         plain: frozenset[int] = frozenset(),
         spread: Mapping[str, str] | None = None,
-    ) -> TrialOutcome:
+    ) -> NodeTrialOutcome:
         """The outcome if so many nodes are added. `pods` are in the order of the queue.
 
         `plain` are the ids of shapes that only resources and facts of nodes decide about: where one of them does not fit, the
@@ -274,7 +274,7 @@ class TrialCluster:
 
     def attempt(
         self, pods: Sequence[Pod], plain: frozenset[int] = frozenset(), spread: Mapping[str, str] | None = None
-    ) -> TrialOutcome:
+    ) -> NodeTrialOutcome:
         """Place what fits on the nodes that are there now. It stays there until it is taken back.
 
         A pod is not tried where one like it was refused and nothing has come since that could help it: anything for pods with
@@ -287,7 +287,7 @@ class TrialCluster:
                 self._attempt_gang(unit, tries)
             else:
                 self._attempt_pod(unit.pods[0], tries)
-        return TrialOutcome(tries.left, self._domains(tries.placed, spread or {}), tries.placed)
+        return NodeTrialOutcome(tries.left, self._domains(tries.placed, spread or {}), tries.placed)
 
     def _attempt_gang(self, unit: PlacedTogether, tries: _Tries) -> None:
         """All pods of a gang, in the placement that takes most of them; if too few of them fit, nothing is as if they had
@@ -357,7 +357,7 @@ class TrialCluster:
                 found[pod.id] = node.labels.get(key, "")
         return found
 
-    def take_back(self, outcome: TrialOutcome) -> None:
+    def take_back(self, outcome: NodeTrialOutcome) -> None:
         """Take the pods off their nodes, the last one first."""
         self._displace(outcome.placed)
 

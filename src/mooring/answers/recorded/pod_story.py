@@ -1,4 +1,4 @@
-"""Follows one pod through a replay, and explains its decisions at the moment when they are made."""
+"""The answer of `mooring replay --pod`: follows one pod through a replay, and explains its decisions as they are made."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -21,8 +21,8 @@ from mooring.inputs.input_errors import NoSuchPod
 from mooring.kit.clock import NS_PER_S, in_micros, in_seconds
 from mooring.kit.words import alike
 from mooring.model.pod import Pod
-from mooring.scheduler.decide import DecideOptions, decide, lowest_name
-from mooring.scheduler.decision import Decision, DecisionError, Placement
+from mooring.scheduler.decide import DecideOptions, lowest_name
+from mooring.scheduler.decision import Decision, Placement
 from mooring.scheduler.inputs import BindAnswered, ObjectAdded, ObjectRemoved, ObjectUpdated
 from mooring.scheduler.scheduler import Scheduler
 from mooring.sim.results import Moment, Stories, show_seconds
@@ -171,24 +171,22 @@ class MomentView(Counterfactual):
         self.priority_classes = []
         self.events = ()
         self.queue = None
-        self._options = replace(options, extenders=())
+        self.options = replace(options, extenders=())
         self._seed = seed
 
     def decide(
         self, pod: Pod, *, explain: bool = False, cluster: Cluster | None = None, within: Mask | None = None
     ) -> Decision:
         runner = self.runner(pod)
-        if runner is None:
-            return DecisionError(f'no profile has the scheduler name "{pod.spec.scheduler_name}"')
-        self.decisions += 1
-        options = replace(self._options, explain=True, record=True) if explain else self._options
-        if within is not None:
-            options = replace(options, within=within)
-        start = runner.cursor.start
+        start = runner.cursor.start if runner is not None else 0
         try:
-            return decide(runner, pod, cluster or self.cluster, options, self._seed)
+            return super().decide(pod, explain=explain, cluster=cluster, within=within)
         finally:
-            runner.cursor.start = start  # the next attempt of the scheduler begins its search where it would have
+            if runner is not None:
+                runner.cursor.start = start  # the next attempt of the scheduler begins its search where it would have
+
+    def seed(self) -> int:
+        return self._seed
 
 
 def view_between_steps(scheduler: Scheduler) -> MomentView:

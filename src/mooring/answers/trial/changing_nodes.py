@@ -1,4 +1,4 @@
-"""Nodes are emptied: drained as `kubectl drain` does it, removed, or tainted with NoExecute.
+"""Nodes come and go: DaemonSets follow them, new ones are like others, and nodes are drained, removed or tainted.
 
 A drain cordons all its nodes and then evicts their pods. A pod that its disruption budget protects stays until pods that
 replace others are placed; what no round can evict is blocked.

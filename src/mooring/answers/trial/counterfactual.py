@@ -38,14 +38,13 @@ from mooring.state.assembly import build_runners
 # called.
 
 
-_PLAIN, _EXPLAINED = DecideOptions(), DecideOptions(explain=True, record=True)
-
-
 class SchedulerView:
     """Raises ConfigError, and InputError for objects that contradict each other.
 
     `want` is called with what plugins want done, such as a write.
     """
+
+    options = DecideOptions()
 
     def __init__(
         self,
@@ -88,10 +87,14 @@ class SchedulerView:
             return DecisionError(f'no profile has the scheduler name "{pod.spec.scheduler_name}"')
         self.decisions += 1
         pod = self.cluster.as_counted(pod)
-        options = _EXPLAINED if explain else _PLAIN
+        options = replace(self.options, explain=True, record=True) if explain else self.options
         if within is not None:
             options = replace(options, within=within)
-        return decide(runner, pod, cluster or self.cluster, options, self.decisions)
+        return decide(runner, pod, cluster or self.cluster, options, self.seed())
+
+    def seed(self) -> int:
+        """The seed of the decision that is made now."""
+        return self.decisions
 
 
 # ---- Small changes to a cluster, as values: a question tries them, and a user can make them.

@@ -153,7 +153,7 @@ class RejectedMember:
 
 
 @dataclass(slots=True)
-class TrialRecord:
+class AttemptRecord:
     """The decisions about the pods of the group, one after another, within one choice of nodes."""
 
     nodes: dict[str, str] = field(default_factory=dict)
@@ -172,9 +172,9 @@ class GroupOutcome:
     """By key of the pod: the node that it is bound to."""
     is_placed: bool
     """Whether enough pods are on nodes."""
-    trial: TrialRecord
+    record: AttemptRecord
     """The first attempt: of several choices of nodes the one in which most pods fitted."""
-    trials: int
+    choices: int
     """How many choices of nodes the first attempt went through."""
     messages: dict[str, str]
     """By key of the pod: why it has no node, in the scheduler's words."""
@@ -202,7 +202,7 @@ class GroupTrials:
                 self._simulated.scheduler.nominated.promise(pod, pod.status.nominated_node_name)
         self.decisions = 0
         """How many decisions about single pods were made: what a search is bounded by."""
-        self._records: list[TrialRecord] | None = None
+        self._records: list[AttemptRecord] | None = None
         self._explains = False
         self._before = dict(self._driver.objects)
 
@@ -256,14 +256,14 @@ class GroupTrials:
         found = (self._driver.objects.get(("Pod", pod.key)) for pod in group.pending)
         return {pod.key: pod.spec.node_name for pod in found if isinstance(pod, Pod) and pod.spec.node_name}
 
-    def _outcome(self, group: AskedGroup, records: Sequence[TrialRecord]) -> GroupOutcome:
+    def _outcome(self, group: AskedGroup, records: Sequence[AttemptRecord]) -> GroupOutcome:
         nodes, objects = self._nodes(group), self._driver.objects
         evicted = [*dict.fromkeys(eviction.pod.key for eviction in self._simulated.evictions)]
         there = sum(("Pod", pod.key) in objects for pod in group.placed)  # a cure may remove some
         return GroupOutcome(
             nodes,
             bool(nodes) and there + len(nodes) >= group.needed,
-            max(records, key=lambda record: len(record.nodes), default=TrialRecord()),
+            max(records, key=lambda record: len(record.nodes), default=AttemptRecord()),
             len(records),
             {pod.key: self._message(pod) for pod in group.pending if pod.key not in nodes},
             evicted,
@@ -295,10 +295,10 @@ class GroupTrials:
             self._note(self._records, pod, cluster, decision)
         return decision
 
-    def _note(self, records: list[TrialRecord], pod: Pod, cluster: Cluster, decision: Decision) -> None:
+    def _note(self, records: list[AttemptRecord], pod: Pod, cluster: Cluster, decision: Decision) -> None:
         """Reasons are read at once: they look at the nodes as they are in the middle of the attempt."""
         if not records or pod.key in records[-1]:
-            records.append(TrialRecord())  # each choice of nodes begins with the first pod again
+            records.append(AttemptRecord())  # each choice of nodes begins with the first pod again
         if isinstance(decision, Placement):
             records[-1].nodes[pod.key] = decision.node
         elif isinstance(decision, NoFit):

@@ -1,4 +1,4 @@
-"""Why nodes were rejected: the verdicts of an attempt, grouped by the first plugin that rejected and its words."""
+"""Why nodes were rejected: the verdicts of an attempt by plugin and words, and what exactly is in the way on these nodes."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
@@ -113,14 +113,9 @@ def _reason(nodes: NodeTable, rejection: Rejection, rows: RowArray) -> Reason:
         rejection.plugin or "PreFilter",
         rejection.message,
         rows,
-        first_names(nodes, rows),
+        tuple(sorted(nodes.names[row] for row in rows.tolist())[:EXAMPLES]),
         rejection.code is Code.Unschedulable,
     )
-
-
-def first_names(nodes: NodeTable, rows: RowArray, limit: int = EXAMPLES) -> tuple[str, ...]:
-    """The names of the first rows, in the order of names."""
-    return tuple(sorted(nodes.names[row] for row in rows.tolist())[:limit])
 
 
 # ---- What exactly is in the way of a pod: amounts, taints, selector terms, ports, other pods. One function for each

@@ -1,4 +1,4 @@
-"""Objects are applied and deleted, as `kubectl apply` and `kubectl delete` do it, with what controllers do about it."""
+"""Workloads are scaled, and objects applied and deleted as by kubectl, with what controllers do about it."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
