@@ -13,6 +13,7 @@ import msgspec
 import numpy as np
 
 from mooring.answers.trial.counterfactual import SchedulerView
+from mooring.answers.trial.workload_book import DAEMON_SET
 from mooring.api.validate import validate
 from mooring.api.validation.problem import Problem
 from mooring.cluster.cluster import Cluster
@@ -41,8 +42,6 @@ from mooring.sim.scenario import gate_of, reserve, write_through
 
 
 Warn = Callable[[Problem], None]
-
-DAEMON_SET = "DaemonSet"
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,14 +9,11 @@ import numpy as np
 
 from mooring.answers.capacity.filling import CopyPlacer, Filling, Refusal
 from mooring.answers.form.published import Published, fields_of
-from mooring.answers.trial.reasons import Amount, largest_free
+from mooring.answers.trial.reasons import INSUFFICIENT, Amount, largest_free
 from mooring.cluster.cluster import Cluster
 from mooring.framework.contract.status import Rejection
 from mooring.model.pod import Pod
 from mooring.scheduler.decision import DecisionError, Diagnosis, NoFit, Placement
-
-INSUFFICIENT = "Insufficient "
-"""How NodeResourcesFit begins the reason for a resource that is short."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ import msgspec
 from mooring.answers.explain.cure import ANOTHER_MOVE, BROKEN_BUDGET, CHANGE_RULE, FREE_CLAIM, REMOVE_POD, Cure, Patient
 from mooring.answers.trial.counterfactual import Edit, PutObject, RemovePod, with_spec
 from mooring.answers.trial.workload_book import is_daemon
+from mooring.kit.words import count
 from mooring.model.devices import (
     ALL,
     DeviceClass,
@@ -46,7 +47,7 @@ def by_fewer_devices(patient: Patient) -> Iterator[Cure]:
         before = MOST_DEVICES + 1 if is_all else ask.count
         for number in range(before - 1, 0, -1):
             changed = msgspec.structs.replace(ask, count=number, allocation_mode="ExactCount")
-            text = f"claim {number} {'device' if number == 1 else 'devices'} instead of {'all' if is_all else before}"
+            text = f"claim {count(number, 'device')} instead of {'all' if is_all else before}"
             if found := [*_changed(patient, "fewer-devices", text, place, changed)]:
                 yield from found
                 break

@@ -35,6 +35,7 @@ from mooring.api.object_names import split_kind
 from mooring.framework.attempts.runner import Runner
 from mooring.inputs.loaded_cluster import LoadedCluster
 from mooring.inputs.pod_events import PodEvent
+from mooring.kit.words import count
 from mooring.model.pod import Pod
 from mooring.queue.queue_record import ON_PERMIT, WaitingPodRecord
 from mooring.rules.conditions import typed_condition
@@ -150,15 +151,11 @@ def queue_waits(record: WaitingPodRecord) -> list[str]:
     """The ends of a sentence that begins with "It waits for"."""
     if record.place == "backoff":
         until = f" until {record.backoff_until}" if record.backoff_until else ""
-        return [f"the end of its backoff{until}, after {_attempts(record.attempts)}"]
+        return [f"the end of its backoff{until}, after {count(record.attempts, 'attempt')}"]
     if record.place == ON_PERMIT:
         told = (f"{each.plugin} (at most until {each.until})" if each.until else each.plugin for each in record.permits)
         return [f"the Permit {'plugin' if len(record.permits) == 1 else 'plugins'} {', '.join(told)}"]
     return ["its turn in the active queue"] if record.place == "active" else []
-
-
-def _attempts(number: int) -> str:
-    return f"{number} attempt" if number == 1 else f"{number} attempts"
 
 
 def explain_named(

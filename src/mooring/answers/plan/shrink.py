@@ -23,13 +23,13 @@ from mooring.model.node import Node
 from mooring.model.pod import Pod
 from mooring.scheduler.decide import DecideOptions, decide
 from mooring.scheduler.decision import NoFit, Placement
+from mooring.sim.gauge import MAIN
 from mooring.sim.replacements import replacement
 
 MAX_TAKEN_BACK = 20
 """After so many drains that had to be taken back, the search ends: each starts a simulation again."""
 MAX_IN_VAIN = 300
 """The search also ends after so many nodes in a row that have to stay: others are used even more."""
-_SHARES = ("cpu", "memory")
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +123,7 @@ def least_used(nodes: NodeTable) -> list[str]:
     for name, row in nodes.row_book.items():
         if nodes.alive[row]:
             shares = []
-            for resource in _SHARES:
+            for resource in MAIN:
                 place = nodes.amounts.resource(resource)
                 has, held = int(nodes.amounts.allocatable[place, row]), int(nodes.amounts.requested[place, row])
                 shares.append(held / has if has else 0.0)

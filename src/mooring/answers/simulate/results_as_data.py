@@ -3,10 +3,10 @@
 Amounts are whole numbers: cpu in milli-CPU, memory in bytes.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
-from mooring.answers.form.published import fields_of
+from mooring.answers.form.published import Published, fields_of
 from mooring.kit.clock import NS_PER_S
 from mooring.scheduler.decision import DecisionError, NoFit, Placement
 from mooring.sim.results import Explanation, FailureReason, Fate, NodeUse, PodResult, SimulatedEviction, Story
@@ -30,6 +30,11 @@ def node_as_data(node: NodeUse) -> dict[str, Any]:
         "requested": {name: used for name, (used, _) in node.amounts.items()},
         "allocatable": {name: room for name, (_, room) in node.amounts.items()},
     }
+
+
+def uses_as_data(groups: Mapping[str, Published]) -> list[dict[str, Any]]:
+    """The use of zones, pools or nodes, each with its name."""
+    return [{"name": name, **use.content()} for name, use in groups.items()]
 
 
 def evictions_as_data(evictions: Iterable[SimulatedEviction]) -> list[dict[str, str]]:

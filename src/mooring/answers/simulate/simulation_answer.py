@@ -19,6 +19,7 @@ from mooring.answers.simulate.results_as_data import (
     node_as_data,
     pod_as_data,
     story_as_data,
+    uses_as_data,
 )
 from mooring.answers.simulate.simulation_tables import eviction_table, limit_table, node_table, pod_table, use_table
 from mooring.answers.simulate.simulation_tables import group_table as group_data_table
@@ -224,9 +225,9 @@ class SimulationAnswer(ClusterAnswer, Report):
             "summary": self._counts(),
             "utilisation": {
                 "total": self.utilisation.total.content(),
-                "zones": _groups_as_data(self.utilisation.zones),
-                "pools": _groups_as_data(self.utilisation.pools),
-                "fullestNodes": _groups_as_data(self.utilisation.fullest, is_sorted=False),
+                "zones": uses_as_data(dict(sorted(self.utilisation.zones.items()))),
+                "pools": uses_as_data(dict(sorted(self.utilisation.pools.items()))),
+                "fullestNodes": uses_as_data(self.utilisation.fullest),
             },
             "limits": limits_as_data(self.limits, "pods"),
             "pods": [pod_as_data(result) for result in self.pods],
@@ -388,8 +389,3 @@ def story_tables(story: Story | None) -> list[AnswerTable]:
     rows = [(show_time(each.at_ns), each.attempt or "", each.cycle or "", each.text) for each in story.moments]
     left_out = f", without {story.left_out} earlier moments" if story.left_out else ""
     return [AnswerTable(f"The story of {story.pod}{left_out}", ("time", "attempt", "cycle", "what happened"), rows)]
-
-
-def _groups_as_data(groups: Mapping[str, GroupUse], *, is_sorted: bool = True) -> list[dict[str, Any]]:
-    names = sorted(groups) if is_sorted else [*groups]
-    return [{"name": name, **groups[name].content()} for name in names]

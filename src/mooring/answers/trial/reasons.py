@@ -127,7 +127,8 @@ def _reason(nodes: NodeTable, rejection: Rejection, rows: RowArray) -> Reason:
 
 SHOWN = 5
 """How many taints, terms, domains or pods are named."""
-_INSUFFICIENT = "Insufficient "
+INSUFFICIENT = "Insufficient "
+"""How NodeResourcesFit begins the reason for a resource that is short."""
 
 
 def with_obstacles(reason: Reason, pod: Pod, cluster: Cluster) -> Reason:
@@ -144,7 +145,7 @@ def with_obstacles(reason: Reason, pod: Pod, cluster: Cluster) -> Reason:
 
 def missing_amounts(reason: Reason, pod: Pod, cluster: Cluster) -> tuple[Amount, ...]:
     """For each missing resource what the pod wants, and the most that one of the rejected nodes has left."""
-    names = [part.removeprefix(_INSUFFICIENT) for part in reason.message.split(", ") if part.startswith(_INSUFFICIENT)]
+    names = [part.removeprefix(INSUFFICIENT) for part in reason.message.split(", ") if part.startswith(INSUFFICIENT)]
     return tuple(largest_free(name, pod.shape.exact_request.get(name, 0), cluster, reason.rows) for name in names)
 
 
