@@ -3,14 +3,19 @@
 Set PUBLISH=1 to write the files anew: only for fields that are added.
 """
 
+import importlib
 import json
 import os
+import pkgutil
 import re
 from pathlib import Path
 
 import jsonschema
 import pytest
 from command import mooring
+
+from mooring import answers
+from mooring.answers.form.published import Published, in_camel_case
 
 ROOT = Path(__file__).parent.parent.parent
 PUBLISHED = Path(__file__).parent / "published"
@@ -63,3 +68,17 @@ def test_the_json_of_an_answer_stays_as_it_is(name: str, recording: Path, monkey
     assert written == file.read_text()
     schema = json.loads((ROOT / "docs" / "schemas" / f"{QUESTIONS[name][0]}.v1.json").read_text())
     jsonschema.validate(json.loads(ran.out), schema)
+
+
+def test_every_field_of_a_part_of_an_answer_is_in_a_schema() -> None:
+    for module in pkgutil.walk_packages(answers.__path__, "mooring.answers."):
+        importlib.import_module(module.name)
+    text = "\n".join(file.read_text() for file in (ROOT / "docs" / "schemas").glob("*.json"))
+    described = set(re.findall(r'"(\w+)": {', text))
+    parts = [kind for kind in _kinds(Published) if "published" in vars(kind)]
+    names = {each.partition(":")[2] or in_camel_case(each) for kind in parts for each in kind.published.split()}
+    assert len(parts) > 15 and names - described == set()
+
+
+def _kinds(kind: type[Published]) -> set[type[Published]]:
+    return {kind, *(below for each in kind.__subclasses__() for below in _kinds(each))}
