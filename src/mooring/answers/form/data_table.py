@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any
 
-from mooring.answers.form.published import DECIMALS
+from mooring.answers.form.published import DECIMALS, fields_of
 from mooring.model.quantity import is_in_bytes
 
 
@@ -55,6 +55,13 @@ def _pandas() -> Any:
 def data_table(columns: Columns, rows: Iterable[Row]) -> DataTable:
     """The table of these rows. An empty text is a missing one."""
     return DataTable(columns, [tuple(None if value == "" else value for value in row) for row in rows])
+
+
+def attribute_table(items: Iterable[object], columns: Columns) -> DataTable:
+    """The table whose columns are attributes of the items: `at_ns:at` is the attribute at_ns under the name at."""
+    names = " ".join(columns)
+    heads = {each.rpartition(":")[2]: kind for each, kind in columns.items()}
+    return data_table(heads, (tuple(fields_of(item, names).values()) for item in items))
 
 
 def _series(pandas: Any, kind: type, values: Sequence[Any]) -> Any:

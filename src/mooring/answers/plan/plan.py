@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 from mooring.answers.form.answer import AnswerPlot, AnswerTable, ClusterAnswer, Progress
-from mooring.answers.form.data_table import Columns, DataTable, data_table
+from mooring.answers.form.data_table import Columns, DataTable, attribute_table, data_table
 from mooring.answers.form.report_parts import BarPlot
 from mooring.answers.plan.additions import AddedNodes, PlannedAdditions, nodes_to_add
 from mooring.answers.plan.judge import objects_of, patient
@@ -203,18 +203,14 @@ class Plan(ClusterAnswer):
     # ---- data
 
     def data_tables(self) -> Mapping[str, DataTable]:
-        add = (
-            (each.step, each.offer.name, len(each.names), each.offer.price, each.cost, each.pods) for each in self.added
-        )
         remove = ((number, step.node, len(step.moved), step.daemons) for number, step in enumerate(self.removed, 1))
-        kept = ((each.node, each.reason) for each in self.kept)
         return {
-            "add": data_table(_ADD_COLUMNS, add),
+            "add": attribute_table(self.added, _ADD_COLUMNS),
             "remove": data_table({"step": int, "node": str, "moved_pods": int, "daemon_pods": int}, remove),
             "moves": data_table({"step": int, "pod": str, "from_node": str, "to_node": str}, self._moves()),
             "pending": data_table({"pod": str, "reason": str}, self.pending.items()),
             "new_nodes": data_table({"offer": str, "node": str}, self._names()),
-            "kept": data_table({"node": str, "reason": str}, kept),
+            "kept": attribute_table(self.kept, {"node": str, "reason": str}),
         }
 
     def pending_pods(self) -> list[dict[str, str]]:
@@ -222,7 +218,14 @@ class Plan(ClusterAnswer):
         return [{"pod": key, "reason": reason} for key, reason in self.pending.items()]
 
 
-_ADD_COLUMNS: Columns = {"step": int, "offer": str, "nodes": int, "price": float, "cost": float, "pods": int}
+_ADD_COLUMNS: Columns = {
+    "step": int,
+    "offer.name:offer": str,
+    "count:nodes": int,
+    "offer.price:price": float,
+    "cost": float,
+    "pods": int,
+}
 """Prices are in the unit of the offers."""
 
 

@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from mooring.answers.form.data_table import Columns, DataTable, Time, data_table
+from mooring.answers.form.data_table import Columns, DataTable, Time, attribute_table
 from mooring.answers.form.published import Published
 from mooring.cluster.nodes.table import ClusterError, NodeTable
 from mooring.framework.config.types import KubeSchedulerConfiguration
@@ -112,29 +112,21 @@ def binding_table(bindings: Iterable[JudgedBinding]) -> DataTable:
         "pod": str,
         "node": str,
         "profile": str,
-        "at": Time,
+        "at_ns:at": Time,
         "verdict": str,
-        "tied_nodes": int,
-        "nodes": int,
-        "feasible_nodes": int,
+        "tied_count:tied_nodes": int,
+        "node_count:nodes": int,
+        "feasible_count:feasible_nodes": int,
         "score": int,
-        "best_node": str,
+        "best:best_node": str,
         "best_score": int,
         "behind": int,
-        "better_nodes": int,
+        "better_count:better_nodes": int,
         "may_be_sampled": bool,
         "plugin": str,
         "message": str,
     }
-    rows = (
-        (
-            *(each.pod, each.node, each.profile, each.at_ns, each.verdict.value, each.tied_count, each.node_count),
-            *(each.feasible_count, each.score, each.best, each.best_score, each.behind),
-            *(each.better_count, each.may_be_sampled, each.plugin, each.message),
-        )
-        for each in bindings
-    )
-    return data_table(columns, rows)
+    return attribute_table(bindings, columns)
 
 
 class TowardsRow(KeptTies):

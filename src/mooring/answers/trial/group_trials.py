@@ -19,8 +19,8 @@ from mooring.framework.config.feature_gates import with_defaults
 from mooring.inputs.input_errors import NoSuchPod
 from mooring.inputs.loaded_cluster import LoadedCluster
 from mooring.kit.clock import NS_PER_S
-from mooring.kit.words import alike, some
-from mooring.model.meta import KubeObject, ObjectMeta
+from mooring.kit.words import alike_names, some
+from mooring.model.meta import KubeObject
 from mooring.model.node import Node
 from mooring.model.pod import Pod
 from mooring.model.workloads import GangPolicy, PodGroup
@@ -125,13 +125,8 @@ def group_named(loaded: LoadedCluster, name: str, namespace: str = "") -> AskedG
     if len(found) > 1:
         raise NoSuchPod(f"PodGroup {name!r} could be any of {some(found, 5)}: add its namespace")
     if not found:
-        raise NoSuchPod(f"no PodGroup {wanted!r} among {len(keys)} groups{alike(wanted, _named(keys))}")
+        raise NoSuchPod(f"no PodGroup {wanted!r} among {len(keys)} groups{alike_names(wanted, sorted(keys))}")
     return asked_group(loaded, found[0])
-
-
-def _named(keys: set[str]) -> list[KubeObject]:
-    split = [key.rpartition("/") for key in sorted(keys)]
-    return [KubeObject(metadata=ObjectMeta(name=name, namespace=namespace)) for namespace, _, name in split]
 
 
 def kind_of(pod: Pod) -> tuple[object, ...]:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from mooring.inputs.input_errors import NoSuchPod
 from mooring.inputs.loaded_cluster import LoadedCluster
 from mooring.inputs.workload_pods import count_pods
-from mooring.kit.words import alike, some
-from mooring.model.meta import KubeObject, ObjectMeta
+from mooring.kit.words import alike_names, some
+from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
 from mooring.model.workloads import ReplicaSet, Workload
 from mooring.rules.workload_pods import HASH_LABEL
@@ -43,9 +43,9 @@ def _unknown(
         return f"{kind} {name!r} has no pods"
     pods = loaded.pods()
     there |= {(home, own) for pod in pods for each, home, own in _owners(pod, replica_sets) if each == kind}
-    named = [KubeObject(metadata=ObjectMeta(name=own, namespace=home)) for home, own in sorted(there)]
+    named = [f"{home}/{own}" for home, own in sorted(there)]
     wanted = f"{namespace}/{name}" if namespace else name
-    return f"no pod of {kind} {name!r} among {len(pods)} pods{alike(wanted, named)}"
+    return f"no pod of {kind} {name!r} among {len(pods)} pods{alike_names(wanted, named)}"
 
 
 def _owners(pod: Pod, replica_sets: Mapping[str, ReplicaSet]) -> set[Owner]:
