@@ -20,8 +20,7 @@ from mooring.answers.capacity import capacity
 from mooring.answers.capacity.capacity import Capacity
 from mooring.answers.compare import comparing
 from mooring.answers.compare.comparison import Comparison
-from mooring.answers.explain.explanation import PodExplanation, WorkloadExplanation
-from mooring.answers.explain.group_explanation import GroupExplanation
+from mooring.answers.explain.explanation import GroupExplanation, PodExplanation, WorkloadExplanation
 from mooring.answers.form.answer import ClusterAnswer
 from mooring.answers.plan import offers
 from mooring.answers.plan.plan import Plan

@@ -5,22 +5,22 @@ from typing import Any
 
 from written import a_node, a_pod
 
-from mooring.answers.capacity.one_by_one import CopyPlacer
+from mooring.answers.capacity.filling import CopyPlacer
 from mooring.answers.plan.additions import in_queue_order
 from mooring.answers.plan.demand import NodeDemand, demand_of
 from mooring.answers.plan.offers import read_offers
 from mooring.answers.plan.patterns import PatternProgram
-from mooring.answers.plan.trials import Additions, OfferedNodes, TrialCluster, TrialOutcome
+from mooring.answers.plan.trials import Additions, NodeTrialOutcome, NodeTrials, OfferedNodes
 from mooring.inputs.loaded_cluster import load
 from mooring.model.pod import Pod
 
 
-class WatchedTrials(TrialCluster):
+class WatchedTrials(NodeTrials):
     """Remembers which nodes were there at each attempt."""
 
     tried: list[Additions]
 
-    def attempt(self, *args: Any, **rest: Any) -> TrialOutcome:
+    def attempt(self, *args: Any, **rest: Any) -> NodeTrialOutcome:
         self.tried.append(tuple(len(offered.present) for offered in self.offers))
         return super().attempt(*args, **rest)
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from mooring.answers.recorded.agreement import Agreement
-from mooring.answers.recorded.judging import BindingVerdict, JudgedBinding
+from mooring.answers.recorded.judging import BindingVerdict, JudgedBinding, PluginScores
 from mooring.drivers.simulated_driver import START_NS
 
 S = 1_000_000_000
@@ -20,7 +20,7 @@ def binding(name: str, verdict: BindingVerdict, at_s: int = 0, **more: Any) -> J
     return JudgedBinding(f"default/{name}", "a", profile, AT + at_s * S, verdict, **more)
 
 
-FIT = (("Fit", 40, 70), ("Spread", 100, 90))
+FIT = (PluginScores("Fit", 40, 70), PluginScores("Spread", 100, 90))
 SAME_ONE = binding("same", SAME, node_count=9, feasible_count=5, score=200, best="a", best_score=200)
 TIED_ONE = binding("tied", TIED, 1, tied_count=3, node_count=9, feasible_count=5, score=150, best="b", best_score=150)
 LOWER_ONE = binding(
@@ -48,7 +48,7 @@ WORSE_ONE = binding(
     better_count=1,
     feasible_count=4,
     plugin="Fit",
-    differences=(("Fit", 40, 101),),
+    differences=(PluginScores("Fit", 40, 101),),
 )
 REJECTED_ONE = binding("rejected", REJECTED, 4, plugin="Taints", message="node(s) had taints", best="c", best_score=7)
 LOST_ONE = binding("lost", UNDECIDED, 5, message="no such node")

@@ -13,10 +13,8 @@ from hypothesis import strategies as st
 from build import a_node, a_pod
 from how_many import examples
 from mooring.answers.capacity.capacity import Capacity, capacity
-from mooring.answers.capacity.closed_form import fill_at_once
+from mooring.answers.capacity.filling import CopyPlacer, fill_at_once, fill_one_by_one, pod_copies
 from mooring.answers.capacity.node_budgets import budgets_after
-from mooring.answers.capacity.one_by_one import CopyPlacer, fill_one_by_one
-from mooring.answers.capacity.pod_copies import pod_copies
 from mooring.framework.contract.plain import NodeView, PlainPlugin
 from mooring.inputs.input_errors import InputError
 from mooring.inputs.loaded_cluster import LoadedCluster, load

@@ -6,10 +6,8 @@ import pytest
 from written import GROUP_GATES, Written, a_node, a_pod, a_pod_group
 
 from mooring.answers.capacity.capacity import Capacity, capacity
-from mooring.answers.capacity.closed_form import fill_at_once
+from mooring.answers.capacity.filling import CopyPlacer, Filling, PodCopies, fill_at_once, fill_one_by_one, pod_copies
 from mooring.answers.capacity.gangs import gang_of, gangs_at_once, gangs_one_by_one
-from mooring.answers.capacity.one_by_one import CopyPlacer, Filling, fill_one_by_one
-from mooring.answers.capacity.pod_copies import PodCopies, pod_copies
 from mooring.answers.form.data_table import DataTable
 from mooring.framework.contract.plain import NodeView, PlainPlugin
 from mooring.inputs.input_errors import InputError

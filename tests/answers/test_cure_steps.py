@@ -15,17 +15,18 @@ from written import Written, a_node, a_pod
 import build
 from device_building import a_claim, a_class, a_device, a_slice, an_ask
 from mooring.answers.explain import cure_search as volumes
-from mooring.answers.explain import cures_by_nodes as other_nodes
-from mooring.answers.explain import cures_by_pods as other_pods
+from mooring.answers.explain import cures_by_others as other_nodes
+from mooring.answers.explain import cures_by_others as other_pods
 from mooring.answers.explain import device_cures as devices
-from mooring.answers.explain import node_choice_cures as node_choice
-from mooring.answers.explain import relation_cures as relations
+from mooring.answers.explain import pod_rule_cures as node_choice
+from mooring.answers.explain import pod_rule_cures as relations
 from mooring.answers.explain.cure import Cure, Patient, PodChange, SearchBudget
 from mooring.answers.explain.cure_search import find_cures
-from mooring.answers.explain.cures_by_nodes import kinds_of_nodes, one_more_like, uncordoned
+from mooring.answers.explain.cures_by_others import kinds_of_nodes, one_more_like
 from mooring.answers.explain.device_cures import by_fewer_devices
-from mooring.answers.explain.relation_cures import DropAffinity, DropHostPorts, SpreadLess
+from mooring.answers.explain.pod_rule_cures import DropAffinity, DropHostPorts, SpreadLess
 from mooring.answers.explain.request_cures import LowerRequests, _largest, step_of, with_requests, written
+from mooring.answers.trial.changing_nodes import with_cordon
 from mooring.answers.trial.counterfactual import ChangePod, Counterfactual, PlacePod, PutObject
 from mooring.inputs.loaded_cluster import LoadedCluster, load
 from mooring.model.pod import Pod
@@ -243,9 +244,10 @@ def test_a_node_that_is_uncordoned_has_the_rest_of_its_taints() -> None:
     node = build.a_node(
         "a", taints=["node.kubernetes.io/unschedulable:NoSchedule", "x=y:NoSchedule"], unschedulable=True
     )
-    found = uncordoned(node)
+    found = with_cordon(node, False)
     assert (found.spec.unschedulable, [taint.key for taint in found.spec.taints or ()]) == (False, ["x"])
-    bare = uncordoned(build.a_node("a", taints=["node.kubernetes.io/unschedulable:NoSchedule"], unschedulable=True))
+    cordoned = build.a_node("a", taints=["node.kubernetes.io/unschedulable:NoSchedule"], unschedulable=True)
+    bare = with_cordon(cordoned, False)
     assert bare.spec.taints is None
 
 

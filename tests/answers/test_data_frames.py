@@ -8,7 +8,7 @@ import pytest
 from written import a_node, a_pod
 
 import mooring
-from mooring.answers.explain.group_explanation import GroupExplanation
+from mooring.answers.explain.explanation import GroupExplanation
 from mooring.answers.form.answer import ClusterAnswer
 from mooring.answers.recorded.agreement import Agreement
 from mooring.answers.recorded.decision_difference import StepDifference

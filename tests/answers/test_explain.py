@@ -11,7 +11,7 @@ from written import Written, a_node, a_pod
 from mooring.answers.explain.explain import explain_named, explain_pod, explain_workload
 from mooring.answers.explain.explanation import PodExplanation
 from mooring.answers.trial.counterfactual import Counterfactual
-from mooring.answers.trial.owners import pods_of_workload
+from mooring.answers.trial.workload_book import pods_of_workload
 from mooring.inputs.input_errors import NoSuchPod
 from mooring.inputs.loaded_cluster import load
 

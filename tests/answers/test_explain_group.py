@@ -15,11 +15,9 @@ import mooring
 from mooring.answers.explain.cure import Cure
 from mooring.answers.explain.cure_search import DECISIONS
 from mooring.answers.explain.explain import explain_named, explain_pod
-from mooring.answers.explain.explanation import PodExplanation
-from mooring.answers.explain.group_explanation import GroupExplanation
-from mooring.answers.trial.asked_group import asked_group
+from mooring.answers.explain.explanation import GroupExplanation, PodExplanation
 from mooring.answers.trial.counterfactual import Counterfactual, edited
-from mooring.answers.trial.group_trials import GroupTrials
+from mooring.answers.trial.group_trials import GroupTrials, asked_group
 from mooring.inputs.input_errors import NoSuchPod
 from mooring.inputs.loaded_cluster import LoadedCluster, load
 from mooring.kit.clock import NS_PER_S

@@ -6,8 +6,15 @@ import pytest
 from written import Written, a_node, a_pod
 
 from mooring.answers.explain.cure import Cure
-from mooring.answers.explain.explain import RUNNERS_UP, explain_named, explain_pod
-from mooring.answers.explain.explanation import PodExplanation, ScoredNode, WorkloadExplanation, evicts
+from mooring.answers.explain.explain import explain_named, explain_pod
+from mooring.answers.explain.explanation import (
+    SCORED,
+    PodExplanation,
+    PodPlace,
+    ScoredNode,
+    WorkloadExplanation,
+    evicts,
+)
 from mooring.answers.trial.counterfactual import Counterfactual
 from mooring.inputs.loaded_cluster import load
 
@@ -72,7 +79,7 @@ def test_the_tables_have_these_heads() -> None:
 
 
 def test_a_workload_lists_its_placed_pods_last() -> None:
-    answer = WorkloadExplanation("deployment web", [("d/a", "n1")], [PodExplanation("d/b", message="no room")])
+    answer = WorkloadExplanation("deployment web", [PodPlace("d/a", "n1")], [PodExplanation("d/b", message="no room")])
     assert answer.summary() == ["deployment web: 1 pod on nodes, 1 pending", "d/b is pending: no room"]
     table = answer.tables()[-1]
     assert (table.title, table.columns, table.is_detail) == ("Placed", ("pod", "node"), True)
@@ -80,10 +87,10 @@ def test_a_workload_lists_its_placed_pods_last() -> None:
 
 
 def test_the_chosen_node_is_shown_with_the_best_others_and_the_weights_of_plugins() -> None:
-    nodes = [a_node(f"n{i}", str(4 + i)) for i in range(RUNNERS_UP + 3)]
+    nodes = [a_node(f"n{i}", str(4 + i)) for i in range(SCORED + 2)]
     loaded = load([*nodes, a_pod("wanted", "1")])
     answer = explain_pod(Counterfactual(loaded), loaded.pod("wanted"))
-    assert len(answer.scores) == RUNNERS_UP + 1 and answer.scores[0].name == answer.node
+    assert len(answer.scores) == SCORED and answer.scores[0].name == answer.node
     totals = [scored.total for scored in answer.scores]
     assert totals == sorted(totals, reverse=True)
     assert answer.weights["TaintToleration"] == 3 and answer.weights["NodeResourcesFit"] == 1

@@ -6,9 +6,8 @@ from typing import Any
 import pytest
 
 from build import a_pod
-from mooring.answers.recorded import following
-from mooring.answers.recorded.following import PodFollower
-from mooring.answers.recorded.pod_story import PodFacts, PodStory
+from mooring.answers.recorded import pod_story
+from mooring.answers.recorded.pod_story import PodFacts, PodFollower, PodStory
 from mooring.inputs.input_errors import NoSuchPod
 from mooring.model.pod import Pod
 from mooring.scheduler.inputs import BindAnswered, Input, ObjectAdded, ObjectRemoved, ObjectUpdated
@@ -124,7 +123,7 @@ def test_differences_about_the_pod_are_shown_some_of_them(monkeypatch: pytest.Mo
     for _ in range(30):
         steps.step(None, bound, ours=())
     assert len(steps.story().differences) == 20
-    monkeypatch.setattr(following, "DIFFERENCES", 1)
+    monkeypatch.setattr(pod_story, "DIFFERENCES", 1)
     assert len(Steps(pod()).step(None, bound, ours=()).step(None, bound, ours=()).story().differences) == 1
 
 
@@ -141,5 +140,5 @@ def test_a_name_that_is_misspelt_is_compared_with_so_many_pods(monkeypatch: pyte
 
     assert message().startswith("no pod 'default/p' in this part of the recording; did you mean default/p")
     assert "default/p2" in message()
-    monkeypatch.setattr(following, "NAMES", 1)
+    monkeypatch.setattr(pod_story, "NAMES", 1)
     assert "default/p1" in message() and "default/p2" not in message()

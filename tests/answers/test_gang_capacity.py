@@ -12,8 +12,8 @@ from written import GROUP_GATES, Written, a_node, a_pod, a_pod_group
 
 import mooring
 from mooring.answers.capacity.capacity import Capacity, capacity
+from mooring.answers.capacity.filling import pod_copies
 from mooring.answers.capacity.gangs import gang_of, gangs_at_once, gangs_one_by_one
-from mooring.answers.capacity.pod_copies import pod_copies
 from mooring.inputs.input_errors import InputError
 from mooring.inputs.loaded_cluster import LoadedCluster, load
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from mooring.answers.simulate.group_results import (
+from mooring.answers.simulate.simulation_answer import (
     group_counts,
     group_table,
     group_wait_table,

@@ -8,11 +8,10 @@ from written import GROUP_GATES, Written, a_node, a_pod, a_pod_group, members
 
 from mooring.answers.explain.cure import Cure
 from mooring.answers.explain.explain import explain_named
+from mooring.answers.explain.explanation import GroupExplanation, MemberReason, PodPlace
 from mooring.answers.explain.group_cures import _smallest, leavers_by_node
-from mooring.answers.explain.group_explanation import GroupExplanation, MemberReason
-from mooring.answers.trial.asked_group import asked_group, group_named, group_of
 from mooring.answers.trial.counterfactual import Counterfactual
-from mooring.answers.trial.group_trials import spread_of
+from mooring.answers.trial.group_trials import asked_group, group_named, group_of, spread_of
 from mooring.answers.trial.reasons import Reason
 from mooring.inputs.input_errors import NoSuchPod
 from mooring.inputs.loaded_cluster import LoadedCluster, load
@@ -28,8 +27,8 @@ def an_answer(**changed: Any) -> GroupExplanation:
         "is_gang": True,
         "min_count": 4,
         "member_count": 5,
-        "placed": [("default/g0", "n1")],
-        "nodes": [("default/g1", "n2")],
+        "placed": [PodPlace("default/g0", "n1")],
+        "nodes": [PodPlace("default/g1", "n2")],
         "message": "the scheduler's words",
         "rejected": [MISSING],
         "cures": [CURE],

@@ -19,7 +19,7 @@ from how_many import examples
 from mooring.answers.plan.judge import patient
 from mooring.answers.plan.offers import read_offers
 from mooring.answers.plan.plan import Plan, plan
-from mooring.answers.plan.solver import SolverMissing
+from mooring.answers.plan.programs import SolverMissing
 from mooring.inputs.input_errors import InputError
 from mooring.inputs.loaded_cluster import LoadedCluster, load
 from mooring.model.meta import KubeObject

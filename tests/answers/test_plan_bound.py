@@ -11,14 +11,11 @@ from hypothesis import strategies as st
 from test_plan_patterns import a_demand, patterns_of
 
 from how_many import examples
-from mooring.answers.plan import knapsacks as knapsacks_module
 from mooring.answers.plan import patterns as patterns_module
 from mooring.answers.plan import programs as programs_module
 from mooring.answers.plan.demand import NodeDemand, SpreadLimit
-from mooring.answers.plan.knapsacks import Knapsack, most_worth
-from mooring.answers.plan.patterns import PatternProgram
-from mooring.answers.plan.programs import lower_bound, solve
-from mooring.answers.plan.solver import linear_program
+from mooring.answers.plan.patterns import Knapsack, PatternProgram, most_worth
+from mooring.answers.plan.programs import linear_program, lower_bound, solve
 
 ZONES = ("a", "b")
 
@@ -186,7 +183,7 @@ def test_a_knapsack_that_is_not_solved_has_the_bound_that_is_known(
     knapsack = Knapsack(0, 1.0, (0, 1), (2.0, 3.0), (4, 2), ((0.5, 0.5),))
     for x in (None, np.array([1.0000001, 0.0])):
         found = SimpleNamespace(x=x, mip_dual_bound=dual)
-        monkeypatch.setattr(knapsacks_module, "whole_program", lambda *asked, found=found: found)
+        monkeypatch.setattr(patterns_module, "whole_program", lambda *asked, found=found: found)
         assert most_worth(knapsack) == ({} if x is None else {0: 1}, most)
 
 

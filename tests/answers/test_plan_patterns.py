@@ -11,10 +11,8 @@ from hypothesis import strategies as st
 from how_many import examples
 from mooring.answers.plan import patterns as patterns_module
 from mooring.answers.plan.demand import PODS, NodeDemand, PodKind
-from mooring.answers.plan.knapsacks import Knapsack, by_density, most_worth
-from mooring.answers.plan.patterns import PatternProgram
-from mooring.answers.plan.programs import lower_bound
-from mooring.answers.plan.solver import linear_program
+from mooring.answers.plan.patterns import Knapsack, PatternProgram, by_density, most_worth
+from mooring.answers.plan.programs import linear_program, lower_bound
 
 CPU, MEMORY = 0, 1
 small = st.integers(1, 5)

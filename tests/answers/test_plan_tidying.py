@@ -7,26 +7,25 @@ from hypothesis import strategies as st
 from test_plan import a_loaded, offer, pod
 
 from how_many import examples
-from mooring.answers.capacity.one_by_one import CopyPlacer
+from mooring.answers.capacity.filling import CopyPlacer
 from mooring.answers.plan.additions import in_queue_order
 from mooring.answers.plan.demand import NodeDemand, demand_of
 from mooring.answers.plan.offers import read_offers
-from mooring.answers.plan.search import FoundNodes
-from mooring.answers.plan.tidying import StepTidier, StepWalk, by_preference, found_steps, sum_of
-from mooring.answers.plan.trials import Additions, OfferedNodes, TrialCluster
+from mooring.answers.plan.search import FoundNodes, StepTidier, StepWalk, by_preference, found_steps, sum_of
+from mooring.answers.plan.trials import Additions, NodeTrials, OfferedNodes
 from mooring.inputs.loaded_cluster import LoadedCluster
 from mooring.model.pod import Pod
 
 OFFERS = [offer("small", 1.0, "4"), offer("large", 1.9, "8")]
 
 
-def trial(loaded: LoadedCluster) -> tuple[TrialCluster, NodeDemand, list[Pod]]:
-    trials = TrialCluster(CopyPlacer(loaded), [OfferedNodes(each) for each in read_offers(OFFERS, loaded)])
+def trial(loaded: LoadedCluster) -> tuple[NodeTrials, NodeDemand, list[Pod]]:
+    trials = NodeTrials(CopyPlacer(loaded), [OfferedNodes(each) for each in read_offers(OFFERS, loaded)])
     pods = in_queue_order(trials, [item for item in loaded.objects if isinstance(item, Pod)])
     return trials, demand_of(trials, pods), pods
 
 
-def left_after(trials: TrialCluster, demand: NodeDemand, pods: Sequence[Pod], steps: Sequence[Additions]) -> list[str]:
+def left_after(trials: NodeTrials, demand: NodeDemand, pods: Sequence[Pod], steps: Sequence[Additions]) -> list[str]:
     """Step by step from the beginning, without any short cut."""
     walk = StepWalk(trials, demand, pods)
     for step in steps:
@@ -85,7 +84,7 @@ def test_fewer_steps_are_preferred_unless_they_cost_much_more() -> None:
 
 
 def joined_plainly(
-    trials: TrialCluster, demand: NodeDemand, pods: Sequence[Pod], steps: Sequence[Additions], most_left: int
+    trials: NodeTrials, demand: NodeDemand, pods: Sequence[Pod], steps: Sequence[Additions], most_left: int
 ) -> tuple[Additions, ...]:
     """Twice as many steps at a time are one, while all steps from the beginning leave no more pods."""
     done: list[Additions] = []

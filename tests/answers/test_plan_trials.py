@@ -6,27 +6,34 @@ import pytest
 from plan_trials import Case
 from written import GROUP_GATES, Written, a_node, a_pod, a_pod_group, members
 
-from mooring.answers.capacity.one_by_one import CopyPlacer
-from mooring.answers.plan.gang_units import GangUnits, PlacedTogether, broken_gang
+from mooring.answers.capacity.filling import CopyPlacer
 from mooring.answers.plan.offers import read_offers
-from mooring.answers.plan.tidying import StepTidier, found_steps
-from mooring.answers.plan.trials import Additions, OfferedNodes, TrialCluster, TrialOutcome
+from mooring.answers.plan.search import StepTidier, found_steps
+from mooring.answers.plan.trials import (
+    Additions,
+    GangUnits,
+    NodeTrialOutcome,
+    NodeTrials,
+    OfferedNodes,
+    PlacedTogether,
+    broken_gang,
+)
 from mooring.inputs.loaded_cluster import load
 from mooring.model.pod import Pod
 from mooring.model.storage import CSINode
 
 
-def trial(*objects: Written, gates: dict[str, bool] | None = None) -> tuple[TrialCluster, list[Pod]]:
+def trial(*objects: Written, gates: dict[str, bool] | None = None) -> tuple[NodeTrials, list[Pod]]:
     """The nodes of the cluster alone; and its pods, in the order in which they are written."""
     loaded = load([*objects], feature_gates=gates or {})
-    return TrialCluster(CopyPlacer(loaded), []), loaded.pending()
+    return NodeTrials(CopyPlacer(loaded), []), loaded.pending()
 
 
 def names(pods: Sequence[Pod]) -> list[str]:
     return [pod.name for pod in pods]
 
 
-def attempt(trials: TrialCluster, pods: Sequence[Pod], is_plain: bool = False) -> TrialOutcome:
+def attempt(trials: NodeTrials, pods: Sequence[Pod], is_plain: bool = False) -> NodeTrialOutcome:
     plain = frozenset(id(pod.shape) for pod in pods) if is_plain else frozenset()
     outcome = trials.attempt(pods, plain)
     trials.take_back(outcome)
@@ -92,7 +99,7 @@ def test_what_a_trial_placed_is_not_kept_in_its_outcome() -> None:
 def test_nodes_come_and_go_with_their_daemons() -> None:
     loaded = load([a_node("m-2"), a_pod("agent", "1")])
     (offer,) = read_offers([{"name": "m", "price": 1, "node": a_node("t", "4")}], loaded)
-    trials = TrialCluster(CopyPlacer(loaded), [OfferedNodes(offer, loaded.pending())])
+    trials = NodeTrials(CopyPlacer(loaded), [OfferedNodes(offer, loaded.pending())])
     trials.add((3,))
     assert trials.offers[0].present == ["m-1", "m-3", "m-4"], "the cluster has the second name"
     assert sorted(pod.key for pod in trials.cluster.nodes.pods()) == [
@@ -163,7 +170,7 @@ def test_what_comes_with_a_node_goes_with_it() -> None:
     }
     loaded = load([a_node("n"), there])
     (offer,) = read_offers([{"name": "m", "price": 1, "like": "n"}], loaded)
-    trials = TrialCluster(CopyPlacer(loaded), [OfferedNodes(offer)])
+    trials = NodeTrials(CopyPlacer(loaded), [OfferedNodes(offer)])
     for number, drivers in ((2, ["m-1", "m-2", "n"]), (1, ["m-1", "n"]), (0, ["n"])):
         trials.add((number,))
         assert sorted(trials.cluster.objects[CSINode]) == drivers

@@ -14,7 +14,6 @@ from written import a_node, a_pod
 
 import mooring
 from mooring.answers.form.answer import ClusterAnswer
-from mooring.answers.form.html_tables import MOST_CHARACTERS, MOST_COLUMNS, cut, visible
 from mooring.answers.form.plots import (
     BAR_HEIGHT,
     CURVES_HEIGHT,
@@ -30,7 +29,18 @@ from mooring.answers.form.plots import (
     time_ticks,
 )
 from mooring.answers.form.report_page import MOST_ROWS, ReportContent, page_html
-from mooring.answers.form.report_parts import AnswerPlot, AnswerTable, BarPlot, CurvePlot, Unit, waits_plot
+from mooring.answers.form.report_parts import (
+    MOST_CHARACTERS,
+    MOST_COLUMNS,
+    AnswerPlot,
+    AnswerTable,
+    BarPlot,
+    CurvePlot,
+    Unit,
+    cut,
+    visible,
+    waits_plot,
+)
 from mooring.answers.simulate.simulation_answer import SimulationAnswer
 
 HOSTILE = [

@@ -6,7 +6,7 @@ import msgspec
 
 from device_building import a_class, a_device, a_slice
 from mooring.answers.trial.changing_cluster import ChangingCluster
-from mooring.answers.trial.draining import drain
+from mooring.answers.trial.changing_nodes import drain
 from mooring.answers.what_if.question import what_if
 from mooring.model.devices import ResourceClaim
 from mooring.model.meta import KubeObject

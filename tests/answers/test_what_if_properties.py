@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from how_many import examples
 from mooring.answers.form.utilisation import utilisation_of
 from mooring.answers.trial.changing_cluster import ChangingCluster
-from mooring.answers.trial.draining import drain
+from mooring.answers.trial.changing_nodes import drain
 from mooring.answers.what_if.question import what_if
 from mooring.cluster.columns.facts import amounts_on
 from mooring.inputs.loaded_cluster import LoadedCluster

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 from written import GROUP_GATES, a_pod_group
 
-from mooring.answers.trial.changing_cluster import ChangingCluster
-from mooring.answers.trial.moments import why_pending
+from mooring.answers.trial.changing_cluster import ChangingCluster, why_pending
 from mooring.answers.what_if.difference import WhatIf
 from mooring.answers.what_if.question import Change, described, what_if, what_if_after
 from mooring.answers.what_if.targets import whole
@@ -284,7 +283,7 @@ def test_a_cordoned_node_has_the_taint_that_controllers_give_it() -> None:
 
 
 def test_a_drain_that_gives_up_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mooring.answers.trial.draining._SETTLED", 0)
+    monkeypatch.setattr("mooring.answers.trial.changing_nodes._SETTLED", 0)
     answer = ask(NODES, a_deployment("web", ["a-1"]), changes=[("drain", "a-1")])
     (blocked,) = answer.blocked
     assert (blocked.budget, blocked.message) == ("", "the drain gave up after 0 waits")
@@ -907,7 +906,7 @@ def test_controllers_replace_their_pods_one_after_another() -> None:
 
 
 def test_a_drain_may_wait_once_if_it_may_wait_at_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mooring.answers.trial.draining._SETTLED", 1)
+    monkeypatch.setattr("mooring.answers.trial.changing_nodes._SETTLED", 1)
     answer = ask(NODES[::2], a_deployment("web", ["a-1"]), changes=[("drain", "a-1")])
     assert on_nodes(answer) == {"web-0": "b-1"} and answer.blocked == []
 

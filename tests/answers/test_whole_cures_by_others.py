@@ -7,7 +7,7 @@ from written import a_node, a_pod
 import build
 from device_building import a_device, a_slice
 from mooring.answers.explain.cure_search import find_cures
-from mooring.answers.explain.cures_by_nodes import kinds_of_nodes
+from mooring.answers.explain.cures_by_others import kinds_of_nodes
 from mooring.answers.trial.counterfactual import Counterfactual, PlacePod
 from mooring.inputs.loaded_cluster import load
 

@@ -10,7 +10,7 @@ from command import Ran, as_manifest, mooring, write
 
 import mooring as notebook
 from build import a_node
-from mooring.answers.what_if.applied_files import with_applied
+from mooring.answers.what_if.workload_changes import with_applied
 from mooring.inputs.field_checks import Validation
 from mooring.inputs.input_errors import InputError
 from mooring.inputs.loaded_cluster import LoadedCluster, load

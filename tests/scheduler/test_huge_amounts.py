@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 
 from build import a_node, a_pod
 from how_many import examples
-from mooring.answers.trial.obstacles import missing_amounts
-from mooring.answers.trial.reasons import Reason
+from mooring.answers.trial.reasons import Reason, missing_amounts
 from mooring.cluster.cluster import Cluster
 from mooring.cluster.pods.cache import check_table
 from mooring.framework.contract.events import Change

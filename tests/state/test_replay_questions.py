@@ -11,8 +11,8 @@ from test_replay_answers import Preferring, PreferringB, a_config, a_registry, r
 from build import a_node, a_pod
 from mooring.answers.recorded import open_loop, replaying
 from mooring.answers.recorded.decision_difference import ExplainedDecision, explain_placed
-from mooring.answers.recorded.following import view_between_steps
 from mooring.answers.recorded.open_loop import recorded_settings, would_have
+from mooring.answers.recorded.pod_story import view_between_steps
 from mooring.answers.recorded.replaying import replay
 from mooring.drivers.simulated_driver import START_NS
 from mooring.framework import config as configuration

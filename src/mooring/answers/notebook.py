@@ -12,24 +12,22 @@ from numbers import Integral, Real
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints, overload
 
 from mooring.answers.capacity.capacity import Capacity, PodFile, capacity
-from mooring.answers.compare.comparing import Configs, compare
+from mooring.answers.compare.comparing import Configs, compare, until_ns
 from mooring.answers.compare.comparison import Comparison
 from mooring.answers.explain.cure_search import DECISIONS
 from mooring.answers.explain.explain import explain_named
-from mooring.answers.explain.explanation import PodExplanation, WorkloadExplanation
-from mooring.answers.explain.group_explanation import GroupExplanation
+from mooring.answers.explain.explanation import GroupExplanation, PodExplanation, WorkloadExplanation
 from mooring.answers.plan.offers import Offered
 from mooring.answers.plan.plan import Plan, plan
 from mooring.answers.simulate.day_answer import DayAnswer
 from mooring.answers.simulate.simulating import place_pending, run_day
 from mooring.answers.simulate.simulation_answer import SimulationAnswer
-from mooring.answers.trial.settled import settled
-from mooring.answers.what_if.applied_files import with_files
+from mooring.answers.trial.changing_cluster import settled
 from mooring.answers.what_if.difference import WhatIf
 from mooring.answers.what_if.question import Change, what_if
+from mooring.answers.what_if.workload_changes import with_files
 from mooring.api.validation.problem import Problem, show
 from mooring.framework.config import ConfigError
-from mooring.framework.config.durations import parse_duration
 from mooring.framework.config.feature_gates import GateError
 from mooring.framework.profile.registry import RegistryError
 from mooring.inputs.arrivals import ArrivalsError, read_arrivals
@@ -399,15 +397,13 @@ def _simulated(
     generate: Source | Written | None,
     until: float | str | None,
 ) -> SimulationAnswer | DayAnswer:
-    until_ns = _until(until)
+    end_ns = until_ns(until)
     _check_use(explain, arrivals, generate)
     if generate is not None:
-        return run_day(
-            cluster, GeneratedLoad(read_load_plan(generate), cluster.objects), story=story, until_ns=until_ns
-        )
+        return run_day(cluster, GeneratedLoad(read_load_plan(generate), cluster.objects), story=story, until_ns=end_ns)
     if arrivals is not None:
-        return run_day(cluster, read_arrivals(arrivals, cluster.objects, cluster.gates), story=story, until_ns=until_ns)
-    return place_pending(cluster, explain, story=story, until_ns=until_ns)
+        return run_day(cluster, read_arrivals(arrivals, cluster.objects, cluster.gates), story=story, until_ns=end_ns)
+    return place_pending(cluster, explain, story=story, until_ns=end_ns)
 
 
 def _check_use(explain: object, arrivals: object, generate: object) -> None:
@@ -416,10 +412,3 @@ def _check_use(explain: object, arrivals: object, generate: object) -> None:
     over_time = "arrivals" if arrivals is not None else "generate" if generate is not None else ""
     if over_time and explain is not None:
         raise InputError(f"explain: cannot be used with {over_time}; story shows what happened to a pod")
-
-
-def _until(until: float | str | None) -> int | None:
-    until_ns = parse_duration(until)
-    if until is not None and until_ns is None:
-        raise InputError(f"until: Invalid value: {until!r}: must be seconds, or a duration such as 90s, 15m, 24h")
-    return until_ns

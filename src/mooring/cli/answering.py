@@ -111,7 +111,7 @@ class ClusterSource:
         loaded = replace(from_manifests(manifests, config, registry, gates), templates=self.templates)
         if manifests.to_apply:
             # Hot: most questions are about one file, and need no simulation to read it.
-            from mooring.answers.what_if.applied_files import with_files
+            from mooring.answers.what_if.workload_changes import with_files
 
             with own_output():
                 loaded = with_files(loaded, manifests.to_apply, self.validate)

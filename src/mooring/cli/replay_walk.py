@@ -4,7 +4,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 
 from mooring.answers.explain.explain import explain_pod
-from mooring.answers.recorded.following import view_between_steps
+from mooring.answers.recorded.pod_story import view_between_steps
 from mooring.api.kinds import node_name, pod_name
 from mooring.cli.answering import answer_blocks
 from mooring.cli.report import cut_table

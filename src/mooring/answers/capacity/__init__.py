@@ -1,5 +1,5 @@
 """How many more pods fit: cluster-capacity's question.
 
-`pod_copies.py` reads what is to be counted, `one_by_one.py` places copies by the core's own decisions, `closed_form.py` works
-the same numbers out at once where nodes do not depend on each other, and `capacity.py` asks and answers.
+`filling.py` reads what is to be counted and places copies, by the core's own decisions or all at once where nodes do not
+depend on each other. `gangs.py` counts whole gangs, `node_budgets.py` says what is left, and `capacity.py` asks and answers.
 """

@@ -5,13 +5,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, cast
 
-from mooring.answers.capacity.closed_form import fill_at_once
+from mooring.answers.capacity.filling import (
+    CopyPlacer,
+    Filling,
+    PodCopies,
+    Warn,
+    fill_at_once,
+    fill_one_by_one,
+    pod_copies,
+)
 from mooring.answers.capacity.gangs import MOST_SIZE, Gang, GangCount, fill_with_gangs, gang_of
 from mooring.answers.capacity.node_budgets import CapacityLimit, LimitReason, NodeBudget, budgets_after
-from mooring.answers.capacity.one_by_one import CopyPlacer, Filling, fill_one_by_one
-from mooring.answers.capacity.pod_copies import PodCopies, Warn, pod_copies
 from mooring.answers.form.answer import AnswerTable, ClusterAnswer
 from mooring.answers.form.data_table import Columns, DataTable, amount_column, data_table
+from mooring.answers.form.published import fields_of
 from mooring.answers.form.utilisation import zone_of
 from mooring.answers.trial.reasons import Amount
 from mooring.api.validation.problem import Problem, show
@@ -38,7 +45,7 @@ class Capacity(ClusterAnswer):
     kind: ClassVar[str] = "Capacity"
 
     pods: Sequence[PodCopies]
-    """What was placed, in turn."""
+    """The kinds of copies that were placed, in turn."""
     fits: int
     by_kind: Mapping[str, int]
     """By name of the kind of copy."""
@@ -98,9 +105,13 @@ class Capacity(ClusterAnswer):
             ),
         ]
 
-    def _node_table(self) -> AnswerTable:
+    def _resources_and_kinds(self) -> tuple[list[str], list[str]]:
+        """The resources of which something is left, and the kinds of copies where there are several: columns of nodes."""
         resources = [*dict.fromkeys(name for budget in self.nodes for name in budget.free)]
-        kinds = self._kinds() if len(self.pods) > 1 else []
+        return resources, self._kinds() if len(self.pods) > 1 else []
+
+    def _node_table(self) -> AnswerTable:
+        resources, kinds = self._resources_and_kinds()
         rows = [
             (
                 budget.node,
@@ -127,8 +138,7 @@ class Capacity(ClusterAnswer):
         return {"nodes": self._node_data(), "limits": _limit_data(self.limit)}
 
     def _node_data(self) -> DataTable:
-        resources = [*dict.fromkeys(name for budget in self.nodes for name in budget.free)]
-        kinds = self._kinds() if len(self.pods) > 1 else []
+        resources, kinds = self._resources_and_kinds()
         columns: Columns = {
             "node": str,
             "zone": str,
@@ -156,10 +166,9 @@ class Capacity(ClusterAnswer):
                 for copies in self.pods
             ],
             "fits": self.fits,
-            "limit": _limit_content(self.limit),
-            "perNode": [_node_content(budget, len(self.pods) > 1) for budget in self.nodes],
-            "notes": list(self.notes),
-            **({} if self.gangs is None else {"gangs": _gangs_content(self.gangs)}),
+            "limit": self.limit.content(),
+            "perNode": [budget.content(len(self.pods) > 1) for budget in self.nodes],
+            **fields_of(self, "notes gangs?"),
         }
 
 
@@ -183,35 +192,6 @@ def _amounts(amount: Amount | None) -> tuple[object, ...]:
     if amount is None:
         return None, None, None, None
     return amount.resource, amount.wants, *((amount.largest_free, amount.node) if amount.node else (None, None))
-
-
-def _gangs_content(gangs: GangCount) -> dict[str, int]:
-    return {"size": gangs.size, "fits": gangs.fits, "roomForNext": gangs.room}
-
-
-def _limit_content(limit: CapacityLimit) -> dict[str, Any]:
-    if limit.most is not None:
-        return {"pod": limit.pod, "max": limit.most, "reasons": []}
-    return {"pod": limit.pod, "message": limit.message, "reasons": [_reason_content(each) for each in limit.reasons]}
-
-
-def _reason_content(reason: LimitReason) -> dict[str, Any]:
-    content: dict[str, Any] = {"plugin": reason.plugin, "message": reason.message, "nodes": reason.nodes}
-    amount = reason.amount
-    if amount is not None:
-        content |= {"resource": amount.resource, "requested": amount.wants}
-    if amount is not None and amount.node:
-        content |= {"mostFree": amount.largest_free, "bestNode": amount.node}
-        content |= {"largest": amount.largest, "fitsNoNode": amount.fits_no_node}
-    return content
-
-
-def _node_content(budget: NodeBudget, is_mix: bool) -> dict[str, Any]:
-    content: dict[str, Any] = {"node": budget.node, "pods": budget.pods}
-    if is_mix:
-        content["byPod"] = dict(budget.by_kind)
-    stopped = {"plugin": budget.plugin, "reasons": list(budget.reasons)}
-    return {**content, "free": dict(budget.free), "stoppedBy": stopped if budget.reasons else None}
 
 
 def told(reason: LimitReason) -> str:
@@ -267,7 +247,7 @@ def _capacity_of_gangs(loaded: LoadedCluster, copies: PodCopies, gang: Gang, mos
 
 
 def capacity_of(loaded: LoadedCluster, kinds: Sequence[PodCopies], most: int | None = None) -> Capacity:
-    """The same for what was read already."""
+    """How many copies fit of kinds that were read already."""
     placer = CopyPlacer(loaded, [item for copies in kinds for item in copies.extras])
     limit = MOST_ONE_BY_ONE if most is None else most
     filling = _fill(placer, kinds, most, limit)

@@ -10,20 +10,17 @@ from dataclasses import dataclass, replace
 
 import msgspec
 
-from mooring.answers.capacity.closed_form import fill_at_once
+from mooring.answers.capacity.filling import CopyPlacer, Filling, PodCopies, fill_at_once
 from mooring.answers.capacity.node_budgets import Budgets, CapacityLimit, LimitReason, NodeBudget, budgets_after
-from mooring.answers.capacity.one_by_one import CopyPlacer, Filling
-from mooring.answers.capacity.pod_copies import PodCopies
-from mooring.answers.trial.asked_group import AskedGroup, has_groups
-from mooring.answers.trial.counterfactual import Edit, PutObject
-from mooring.answers.trial.group_trials import GroupOutcome, GroupTrials
+from mooring.answers.form.published import Published
+from mooring.answers.trial.counterfactual import Edit, PutObject, with_spec
+from mooring.answers.trial.group_trials import AskedGroup, GroupOutcome, GroupTrials, has_groups
 from mooring.answers.trial.reasons import Reason
 from mooring.api.validation.problem import Problem
 from mooring.framework.config.feature_gates import with_defaults
 from mooring.inputs.input_errors import InputError
 from mooring.inputs.loaded_cluster import LoadedCluster
 from mooring.model.meta import ObjectMeta
-from mooring.model.pod import Pod
 from mooring.model.pod_spec import SchedulingGroup
 from mooring.model.workloads import GangPolicy, GroupPolicy, PodGroup, PodGroupSpec
 
@@ -41,9 +38,10 @@ class Gang:
 
 
 @dataclass(frozen=True, slots=True)
-class GangCount:
+class GangCount(Published):
     """How many gangs fit."""
 
+    published = "size fits room:roomForNext"
     size: int
     fits: int
     room: int
@@ -94,7 +92,7 @@ def fill_with_gangs(loaded: LoadedCluster, copies: PodCopies, gang: Gang, most: 
 
 def gangs_at_once(loaded: LoadedCluster, copies: PodCopies, gang: Gang, most: int) -> FilledWithGangs | None:
     """The pods that fit one by one, without those that make no whole gang."""
-    alone = replace(copies, pod=_in_group(copies.pod, None))
+    alone = replace(copies, pod=with_spec(copies.pod, scheduling_group=None))
     placer = CopyPlacer(loaded, copies.extras)
     filling = fill_at_once(placer, alone) if copies.workload is None else None
     if filling is None or filling.fits > most:
@@ -137,12 +135,12 @@ def gangs_one_by_one(loaded: LoadedCluster, copies: PodCopies, gang: Gang, most:
     placer, filling, fits = CopyPlacer(there), Filling(), 0
     while True:
         group, edits = _copy(copies, gang, fits, with_defaults(loaded.gates))
-        filling.refused, filling.pod = copies, _in_group(group.pending[0], None)
+        filling.refused, filling.pod = copies, with_spec(group.pending[0], scheduling_group=None)
         if (fits + 1) * gang.size > most:
             return _result(placer, filling, GangCount(gang.size, fits, 0), CapacityLimit(copies.name, most=most))
         outcome = trials.attempt(edits, group, explain=True, keep=True)
         if not outcome.is_placed or outcome.victims:
-            count = GangCount(gang.size, fits, len(outcome.trial.nodes))
+            count = GangCount(gang.size, fits, len(outcome.record.nodes))
             return _result(placer, filling, count, _limit(copies, outcome))
         fits += 1
         for pod in group.pending:
@@ -159,14 +157,9 @@ def _copy(copies: PodCopies, gang: Gang, number: int, gates: Mapping[str, bool])
     spec: PodGroupSpec = msgspec.structs.replace(gang.declared.spec, scheduling_policy=policy)
     declared = PodGroup(metadata=metadata, spec=spec)
     made = [copies.copy(number * gang.size + i) for i in range(gang.size)]
-    pods = [_in_group(pod, SchedulingGroup(name)) for pod, _ in made]
+    pods = [with_spec(pod, scheduling_group=SchedulingGroup(name)) for pod, _ in made]
     edits: list[Edit] = [PutObject(declared), *(PutObject(claim) for _, claims in made for claim in claims)]
     return AskedGroup(declared.key, declared, pods, gates=gates), edits
-
-
-def _in_group(pod: Pod, group: SchedulingGroup | None) -> Pod:
-    spec = msgspec.structs.replace(pod.spec, scheduling_group=group)
-    return Pod(metadata=pod.metadata, spec=spec, status=pod.status)
 
 
 def _result(placer: CopyPlacer, filling: Filling, count: GangCount, limit: CapacityLimit) -> FilledWithGangs:
@@ -177,7 +170,7 @@ def _result(placer: CopyPlacer, filling: Filling, count: GangCount, limit: Capac
 
 def _limit(copies: PodCopies, outcome: GroupOutcome) -> CapacityLimit:
     """Why the first pod of the next gang that fits nowhere does not."""
-    rejected = next(iter(outcome.trial.rejected.values()), None)
+    rejected = next(iter(outcome.record.rejected.values()), None)
     if rejected is None:
         message = next((text for text in outcome.messages.values() if text), "")
         return CapacityLimit(copies.name, [LimitReason("", message, 0)], message)

@@ -1,21 +1,19 @@
-"""What is left on each node in the end, and what stops the next copy there."""
+"""The room that is left on each node in the end, and the reasons that stop the next copy there."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
-from mooring.answers.capacity.one_by_one import CopyPlacer, Filling, Refusal
-from mooring.answers.trial.obstacles import largest_free
-from mooring.answers.trial.reasons import Amount
+from mooring.answers.capacity.filling import CopyPlacer, Filling, Refusal
+from mooring.answers.form.published import Published, fields_of
+from mooring.answers.trial.reasons import INSUFFICIENT, Amount, largest_free
 from mooring.cluster.cluster import Cluster
 from mooring.framework.contract.status import Rejection
 from mooring.model.pod import Pod
 from mooring.scheduler.decision import DecisionError, Diagnosis, NoFit, Placement
-
-INSUFFICIENT = "Insufficient "
-"""How NodeResourcesFit begins the reason for a resource that is short."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,14 +25,19 @@ class NodeBudget:
     by_kind: Mapping[str, int]
     """By name of the kind of copy."""
     free: Mapping[str, int]
-    """What is left of each resource that the next copy requests, in units of the node table, and of `pods`."""
+    """The amount that is left of each resource that the next copy requests, in units of the node table, and of `pods`."""
     plugin: str = ""
     reasons: tuple[str, ...] = ()
     """Empty: nothing does."""
 
+    def content(self, is_mix: bool) -> dict[str, Any]:
+        """The node as plain data; a mix of several kinds counts each kind."""
+        stopped = fields_of(self, "plugin reasons") if self.reasons else None
+        return {**fields_of(self, "node pods by_kind:byPod free" if is_mix else "node pods free"), "stoppedBy": stopped}
+
 
 @dataclass(frozen=True, slots=True)
-class LimitReason:
+class LimitReason(Published):
     """A reason of the last decision, in upstream's words."""
 
     plugin: str
@@ -43,10 +46,18 @@ class LimitReason:
     amount: Amount | None = None
     """The resource that is short: how much is asked for, and the most that one of the nodes with this reason has."""
 
+    def content(self) -> dict[str, Any]:
+        amount, found = self.amount, fields_of(self, "plugin message nodes")
+        if amount is not None:
+            found |= fields_of(amount, "resource wants:requested")
+        if amount is not None and amount.node:
+            found |= fields_of(amount, "largest_free:mostFree node:bestNode largest fits_no_node")
+        return found
+
 
 @dataclass(frozen=True, slots=True)
-class CapacityLimit:
-    """What ended the count."""
+class CapacityLimit(Published):
+    """The reason why the count ended."""
 
     pod: str
     """The kind of copy whose turn it was."""
@@ -55,6 +66,9 @@ class CapacityLimit:
     """The fit error as upstream writes it into events."""
     most: int | None = None
     """The number of pods at which the count stopped, if that ended it."""
+
+    def content(self) -> dict[str, Any]:
+        return fields_of(self, "pod message reasons" if self.most is None else "pod most:max reasons")
 
 
 @dataclass(frozen=True, slots=True)

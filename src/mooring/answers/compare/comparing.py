@@ -4,7 +4,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 from mooring.answers.compare.comparison import NODES, PRICE_AN_HOUR, ComparedRun, Comparison, PlacementDifference
 from mooring.answers.compare.node_use import prices_of, read_prices
@@ -37,6 +37,18 @@ Configs = Sequence[AnyConfig | tuple[str, AnyConfig]] | Mapping[str, AnyConfig]
 """Configurations to compare, which may have names."""
 
 
+class SweepOptions(TypedDict, total=False):
+    """How the runs of a comparison are made."""
+
+    processes: int | None
+    dask: str | None
+    results: Source | None
+    on_progress: Progress | None
+    """Called as runs end."""
+    on_note: Callable[[str], None] | None
+    """Called with a text that says how many runs `results` has already."""
+
+
 def compare(
     cluster: LoadedCluster,
     configs: Configs = (),
@@ -46,15 +58,9 @@ def compare(
     generate: Source | Written | LoadPlan | None = None,
     until: float | str | None = None,
     prices: Source | Mapping[str, float] | None = None,
-    processes: int | None = None,
-    dask: str | None = None,
-    results: Source | None = None,
-    on_progress: Progress | None = None,
-    on_note: Callable[[str], None] | None = None,
+    **how: Unpack[SweepOptions],
 ) -> Comparison:
     """Run the same cluster under several configurations; `QuestionedCluster.compare` says what the arguments mean.
-
-    `on_progress` is called as runs end, `on_note` with a text that says how many runs `results` has already.
 
     Raises UnusablePlan, ConfigError, InputError, ArrivalsError, LoadPlanError, UnusableResults and RunFault, all of which are
     a ValueError.
@@ -67,15 +73,15 @@ def compare(
         generate if generate is None or isinstance(generate, LoadPlan) else read_load_plan(generate),
         cluster.gates,
         tuple(dict.fromkeys(cluster.registry.files.values())),
-        _until_ns(until),
+        until_ns(until),
         _prices(prices),
         cluster.registry,
     )
     named = [*_named_configs(configs, cluster)]
     plans = plan_runs(named, vary or {}, cluster.gates, inputs.is_day)
     _check(plans, inputs)
-    sweep = _Sweep(inputs, plans, processes, dask, on_progress or _be_silent, on_note or _be_silent)
-    return comparison_of(inputs, plans, sweep.run(None if results is None else os.fspath(results)), sweep.notes)
+    sweep = _Sweep(inputs, plans, how)
+    return comparison_of(inputs, plans, sweep.run(), sweep.notes)
 
 
 def _be_silent(*told: object) -> None:
@@ -94,11 +100,12 @@ def _arrivals(given: Source | Sequence[Written] | Sequence[Arrival], cluster: Lo
     )
 
 
-def _until_ns(until: float | str | None) -> int | None:
-    until_ns = parse_duration(until)
-    if until is not None and until_ns is None:
+def until_ns(until: float | str | None) -> int | None:
+    """When a simulation ends on its clock. Raises UnusablePlan for what is no duration."""
+    found = parse_duration(until)
+    if until is not None and found is None:
         raise UnusablePlan(f"until: Invalid value: {until!r}: must be seconds, or a duration such as 90s, 15m, 24h")
-    return until_ns
+    return found
 
 
 def _prices(prices: Source | Mapping[str, float] | None) -> dict[str, float] | None:
@@ -154,22 +161,26 @@ class _Sweep:
 
     inputs: RunInputs
     plans: Sequence[RunPlan]
-    processes: int | None
-    dask: str | None
-    on_progress: Progress
-    on_note: Callable[[str], None]
+    how: SweepOptions
     notes: tuple[str, ...] = ()
 
-    def run(self, results: str | None) -> list[RunResult]:
+    @property
+    def dask(self) -> str | None:
+        return self.how.get("dask")
+
+    def run(self) -> list[RunResult]:
         """The results in the order of the plans. Raises UnusableResults, RunFault."""
-        version = VERSION
+        version, kept = VERSION, self.how.get("results")
+        results = None if kept is None else os.fspath(kept)
         common = self.inputs.digest(version) if results is not None or self.dask is not None else ""
         digests = [plan.digest(common) for plan in self.plans]
         with open_results(results, set(digests)) as file:
             left = [i for i, digest in enumerate(digests) if digest not in file.done]
             found = {i: file.done[digest] for i, digest in enumerate(digests) if digest in file.done}
             if found:
-                self.on_note(f"{len(found)} of {count(len(digests), 'run')} are in {results} already")
+                (self.how.get("on_note") or _be_silent)(
+                    f"{len(found)} of {count(len(digests), 'run')} are in {results} already"
+                )
             for place, result in self._made([self.plans[i] for i in left], common):
                 i = left[place]
                 file.write(digests[i], self.plans[i], result, version)
@@ -179,23 +190,23 @@ class _Sweep:
     def _made(self, plans: Sequence[RunPlan], common: str) -> Iterable[tuple[int, RunResult]]:
         if not plans:
             return ()
-        processes = self._processes(len(plans))
+        processes, on_progress = self._processes(len(plans)), self.how.get("on_progress") or _be_silent
         if self.dask is not None:
-            return run_on_dask(self.inputs, plans, self.on_progress, self.dask, common)
+            return run_on_dask(self.inputs, plans, on_progress, self.dask, common)
         if processes > 1:
-            return run_in_processes(self.inputs, plans, self.on_progress, processes)
-        return run_here(self.inputs, plans, self.on_progress)
+            return run_in_processes(self.inputs, plans, on_progress, processes)
+        return run_here(self.inputs, plans, on_progress)
 
     def _processes(self, runs: int) -> int:
         """How many processes to use. Plugins that are not in a file exist in this process only."""
         if not _is_portable(self.inputs.own_registry):
             if self.dask is not None:
                 raise UnusablePlan("dask: plugins must come from files, because other machines do not have the classes")
-            if self.processes != 1:
+            if self.how.get("processes") != 1:
                 self.notes = ("the runs were made in one process, because plugins are not from files",)
             return 1
-        if self.processes is not None:
-            return self.processes
+        if (wanted := self.how.get("processes")) is not None:
+            return wanted
         is_small = self.inputs.pods_per_run() * runs < WORTH_A_PROCESS
         return 1 if is_small else os.cpu_count() or 1
 
@@ -245,7 +256,7 @@ def _differences(
 
 
 def _run_notes(runs: Sequence[ComparedRun]) -> Iterator[str]:
-    """What runs say, once; with the run where not all say the same."""
+    """The notes of runs, each once; with the run where not all say the same."""
     for note in dict.fromkeys(note for run in runs for note in run.figures.notes):
         saying = [run.plan.name for run in runs if note in run.figures.notes]
         yield (

@@ -11,6 +11,7 @@ from mooring.answers.compare.figures import ALL_COMPARED, COMPARED, RunFigures, 
 from mooring.answers.compare.run_plan import RunPlan
 from mooring.answers.form.answer import AnswerPlot, AnswerTable, ClusterAnswer
 from mooring.answers.form.data_table import Columns, DataTable, Row, data_table, in_snake_case, percent_of
+from mooring.answers.form.published import fields_of
 from mooring.answers.form.report_parts import BarPlot, Unit
 from mooring.kit.words import count, some
 from mooring.model.quantity import show_percent
@@ -145,16 +146,11 @@ class ComparedRun:
 
     def content(self, first: "ComparedRun") -> dict[str, Any]:
         return {
-            "name": self.plan.name,
-            "config": self.plan.config_name,
-            "configDigest": self.plan.config_digest,
-            "seed": self.plan.seed,
-            "load": self.plan.load,
+            **fields_of(self.plan, "name config_name:config config_digest seed load"),
             "vary": json.loads(json.dumps(dict(self.plan.vary), default=str)),
             "figures": msgspec.to_builtins(self.figures),
             "difference": self.difference(first),
-            "moved": self.moved,
-            "placementsDigest": self.placements_digest,
+            **fields_of(self, "moved placements_digest"),
         }
 
     def difference(self, first: "ComparedRun") -> dict[str, float | None]:

@@ -12,7 +12,7 @@ from mooring.sim.day import DayReport
 from mooring.sim.gauge import MAIN
 
 QUANTILES = (0.5, 0.95, 0.99, 1.0)
-"""Those of the fields of WaitFigures, in their order."""
+"""The quantiles of the fields of WaitFigures, in their order."""
 
 
 class FigureStruct(msgspec.Struct, frozen=True, rename="camel"):
@@ -73,7 +73,7 @@ class RunFigures(FigureStruct, frozen=True):
     pods: int
     """How many pods arrived, or were pending at the beginning."""
     placed: int
-    """Of those: how many were bound, and not preempted later."""
+    """How many of these pods were bound, and not preempted later."""
     pending: int
     """How many have no node in the end."""
     preempted: int
@@ -93,7 +93,7 @@ class RunFigures(FigureStruct, frozen=True):
     """In the unit that the comparison names: of these hours, or of an hour of the nodes in use; without prices the number of
     nodes used."""
     notes: list[str] = []
-    """What a reader of the figures should know."""
+    """Sentences that a reader of the figures should know."""
     wait_counts: list[int] = []
     """Bound pods by how long they waited, in the groups of reports (report/parts.py), up to the last one that has any."""
     curves: RunCurves | None = None
@@ -103,7 +103,8 @@ class RunFigures(FigureStruct, frozen=True):
 
 
 def group_figures(groups: Sequence[tuple[bool, float | None]]) -> GroupFigures | msgspec.UnsetType:
-    """Of groups, which come with whether they were placed, and how long they waited: None for one that ran before."""
+    """The figures of groups, which come with whether they were placed, and how long they waited: None for one that ran
+    before."""
     if not groups:
         return msgspec.UNSET
     placed = [waited_s for is_placed, waited_s in groups if is_placed]
@@ -150,7 +151,7 @@ GROUPS_COMPARED: Mapping[str, tuple[str, Better]] = {
     "groups.waits.p99Seconds": ("GROUP WAIT P99", min),
     "groups.waits.maxSeconds": ("GROUP WAIT MAX", min),
 }
-"""The same for runs with pod groups."""
+"""Path of a figure -> its title and the best value, for runs with pod groups."""
 ALL_COMPARED: Mapping[str, tuple[str, Better]] = {**COMPARED, **GROUPS_COMPARED}
 
 
@@ -182,7 +183,7 @@ def best_runs(figures: Mapping[str, RunFigures]) -> dict[str, dict[str, object]]
 
 
 DIGITS = 4
-"""Of shares and counts in a curve: finer than a plot can show. A results file has a row of them for each run."""
+"""The decimals of shares and counts in a curve: finer than a plot can show. A results file has a row of them for each run."""
 
 
 def curves_of(report: DayReport) -> RunCurves | None:
@@ -230,7 +231,7 @@ def _together(
 
 
 def on_edges(edges_s: Sequence[float], own_s: Sequence[float], values: Sequence[float]) -> list[float]:
-    """The same stairs over more edges, which have all of its own, and none before the first of them.
+    """Stairs over more edges, which have all of its own, and none before the first of them.
 
     | edges 0 1 2 3, own 0 2, values 5 | 5 5 |
     """

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mooring.answers.trial.workload_book import is_daemon
 from mooring.api.validation.problem import Problem, show
 from mooring.cluster.columns.kernels import Mask
 from mooring.cluster.nodes.table import NodeTable
@@ -26,6 +27,7 @@ from mooring.kit.yaml_reader import YamlFault, keep_last, read_document
 from mooring.model.node import Node
 from mooring.model.pod import Pod
 from mooring.model.shape import has_storage
+from mooring.sim.gauge import MAIN
 from mooring.sim.simulated_cluster import SimulatedCluster
 
 # ---- Fragmentation: the share of what is free that the pods that people run cannot use.
@@ -39,10 +41,8 @@ from mooring.sim.simulated_cluster import SimulatedCluster
 # node without free memory is fragmented, and so is free CPU behind a taint that most pods do not tolerate.
 
 
-RESOURCES = ("cpu", "memory")
 SHAPES = 200
 """How many shapes are asked about, the most frequent: each takes a filter run over all nodes, some 0.1 ms for 5,000."""
-DAEMON_SET = "DaemonSet"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,17 +62,12 @@ def weighed_shapes(pods: Iterable[tuple[Pod, int]]) -> list[WeighedShape]:
     counts: Counter[tuple[int, str]] = Counter()
     first: dict[tuple[int, str], Pod] = {}
     for pod, times in pods:
-        if is_for_one_node(pod) or has_storage(pod.spec) or pod.spec.resource_claims:
+        if is_daemon(pod) or has_storage(pod.spec) or pod.spec.resource_claims:
             continue
         key = id(pod.shape), pod.spec.scheduler_name
         first.setdefault(key, pod)
         counts[key] += times
     return [WeighedShape(_another(first[key]), count) for key, count in counts.most_common() if count]
-
-
-def is_for_one_node(pod: Pod) -> bool:
-    owner = pod.controller()
-    return owner is not None and owner.kind == DAEMON_SET
 
 
 def _another(pod: Pod) -> Pod:
@@ -94,7 +89,7 @@ def fragmentation_of(simulated: SimulatedCluster, shapes: Sequence[WeighedShape]
     nodes = simulated.cluster.nodes
     fits = np.array([_fitting(simulated, shape.pod) for shape in shapes], np.bool_).reshape(len(shapes), nodes.height)
     counts = np.array([shape.count for shape in shapes], np.float64)
-    return {name: fragmented_share(_free(nodes, name), fits, counts) for name in RESOURCES}
+    return {name: fragmented_share(_free(nodes, name), fits, counts) for name in MAIN}
 
 
 def fragmented_share(free: NDArray[np.float64], fits: NDArray[np.bool_], counts: NDArray[np.float64]) -> float | None:
@@ -149,8 +144,8 @@ class FragmentationGauge:
         self._step_ns = max(horizon_ns // self.MOMENTS, 1)
         self._last_ns = simulated.clock.now_ns()
         self._taken = 0
-        self._sums = dict.fromkeys(RESOURCES, 0.0)
-        self._times_ns = dict.fromkeys(RESOURCES, 0)
+        self._sums = dict.fromkeys(MAIN, 0.0)
+        self._times_ns = dict.fromkeys(MAIN, 0)
 
     def read(self) -> None:
         """To be called before each step of the clock."""
@@ -160,7 +155,7 @@ class FragmentationGauge:
     def mean(self) -> dict[str, float | None]:
         """By resource, at the end of the day; None if nothing was free at any of the moments."""
         self._take()
-        return {name: self._sums[name] / self._times_ns[name] if self._times_ns[name] else None for name in RESOURCES}
+        return {name: self._sums[name] / self._times_ns[name] if self._times_ns[name] else None for name in MAIN}
 
     def _take(self) -> None:
         now_ns = self._simulated.clock.now_ns()
@@ -203,7 +198,7 @@ class NodesInUse:
 
     def _look_at(self, row: int, now_ns: int) -> None:
         nodes = self._nodes
-        is_used = bool(nodes.alive[row]) and not all(map(is_for_one_node, nodes.pods_on[row]))
+        is_used = bool(nodes.alive[row]) and not all(map(is_daemon, nodes.pods_on[row]))
         if held := self._since.pop(row, None):
             self._used_ns[held[0]] += now_ns - held[1]
         if is_used:
@@ -257,7 +252,7 @@ def _is_price(price: object) -> bool:
 
 
 def node_prices(nodes: Sequence[Node], prices: Mapping[str, float] | None) -> dict[str, float]:
-    """What each node costs an hour, by name; empty if no price is known at all. Raises InputError if only some are."""
+    """The price of an hour of each node, by name; empty if no price is known at all. Raises InputError if only some are."""
     found = {node.name: _price(node, prices or {}) for node in nodes}
     missing = [name for name, price in found.items() if price is None]
     if missing and (prices is not None or len(missing) < len(nodes)):

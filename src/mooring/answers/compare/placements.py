@@ -28,7 +28,7 @@ _LARGEST_BYTES = 128 << 20
 
 
 def placements_digest(placements: Placements) -> str:
-    """The same for the same nodes, in whatever order pods were placed."""
+    """A digest that is equal for equal nodes, in whatever order pods were placed."""
     total = hashlib.sha256()
     for pod, node in sorted(placements.items()):
         total.update(f"{pod} {node or ''}\n".encode())

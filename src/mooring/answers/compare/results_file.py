@@ -14,7 +14,7 @@ import json
 import os
 from collections.abc import Collection, Iterator, Mapping
 from importlib import import_module
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 import msgspec
 
@@ -49,43 +49,34 @@ class UnusableResults(InputError):
     """A results file that cannot be used; the text says why."""
 
 
-class ResultsFile(Protocol):
-    """What is done already, and where rows go. A context: leaving it without an exception means that the sweep is done."""
+class ResultsFile:
+    """The runs that are done already, and where rows go; this class keeps nothing. It is a context: leaving it without an
+    exception means that the sweep is done."""
 
     done: dict[str, RunResult]
     """By digest, of the runs that are wanted."""
 
-    def write(self, digest: str, plan: RunPlan, result: RunResult, version: str) -> None: ...
-
-    def __enter__(self) -> Self: ...
-
-    def __exit__(self, *error: object) -> None: ...
-
-
-class NoResults:
-    """Nothing is kept."""
-
     def __init__(self) -> None:
-        self.done: dict[str, RunResult] = {}
+        self.done = {}
 
     def write(self, digest: str, plan: RunPlan, result: RunResult, version: str) -> None:
-        pass
+        """Keep the result of a run."""
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *error: object) -> None:
-        pass
+        """Close what is open."""
 
 
 def open_results(path: str | None, wanted: Collection[str]) -> ResultsFile:
     """The file with this name, which may be there already; `wanted` are digests of runs. Raises UnusableResults."""
     if path is None:
-        return NoResults()
+        return ResultsFile()
     return ParquetResults(path, wanted) if path.lower().endswith(_PARQUET) else CsvResults(path, wanted)
 
 
-class CsvResults:
+class CsvResults(ResultsFile):
     """A CSV file with a header."""
 
     def __init__(self, path: str, wanted: Collection[str]) -> None:
@@ -101,9 +92,6 @@ class CsvResults:
         except BaseException:
             self._file.close()
             raise
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *error: object) -> None:
         self._file.close()
@@ -148,7 +136,7 @@ class CsvResults:
             raise UnusableResults(f"{self._path}: another process writes it; choose another file, or wait") from error
 
     def _read(self) -> dict[str, RunResult]:
-        """What is done, after a torn last line is dropped; writes the header of a new file."""
+        """The runs that are done, after a torn last line is dropped; writes the header of a new file."""
         head = _line(COLUMNS)
         written = self._content()
         if not head.startswith(written[: len(head)]):
@@ -162,7 +150,7 @@ class CsvResults:
         return dict(_kept(row, f"{self._path}: row {i}") for i, row in numbered if row["run"] in self._wanted)
 
 
-class ParquetResults:
+class ParquetResults(ResultsFile):
     """A Parquet file, made of a CSV file when all is done. Needs pyarrow."""
 
     def __init__(self, path: str, wanted: Collection[str]) -> None:
@@ -175,9 +163,6 @@ class ParquetResults:
         self._rows = CsvResults(f"{path}.rows.csv", wanted)
         self._take_over()
         self.done = self._rows.done
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *error: object) -> None:
         if error[0] is None:

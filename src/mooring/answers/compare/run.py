@@ -2,7 +2,7 @@
 
 import hashlib
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -28,6 +28,7 @@ from mooring.answers.compare.node_use import (
 )
 from mooring.answers.compare.placements import PLACEMENTS, pack, placements_digest
 from mooring.answers.compare.run_plan import RunPlan, digest_of
+from mooring.answers.form.answer import Progress
 from mooring.answers.form.report_parts import wait_counts
 from mooring.api.validation.problem import Problem
 from mooring.framework.profile.registry import Registry, load_file
@@ -86,13 +87,12 @@ def scaled_plan(plan: LoadPlan, load: float) -> LoadPlan:
 
 
 HOUR_NS = 3600 * NS_PER_S
-Progress = Callable[[int, int], None]
-"""Called with how much of a run is done, and of how much."""
 
 
 @dataclass
 class RunInputs:
-    """What all runs have in common. It is sent to each worker process once; the registry is built there again."""
+    """The inputs that all runs have in common. They are sent to each worker process once; the registry is built there
+    again."""
 
     objects: Sequence[KubeObject]
     arrivals: Sequence[Arrival] | None = None
@@ -105,7 +105,7 @@ class RunInputs:
     registry: Registry | None = field(default=None, repr=False)
     """The registry of the process that asks; worker processes build theirs from `plugin_files`."""
     changes: Sequence[PlannedChange] = ()
-    """What others change while a day passes."""
+    """The changes that others make while a day passes."""
     replaced: frozenset[str] = frozenset()
     """Pods whose replacements, should they be preempted, are among the arrivals."""
 
@@ -135,7 +135,7 @@ class RunInputs:
 
     @cached_property
     def node_prices(self) -> dict[str, float]:
-        """What nodes cost an hour, by name; empty if no price is known. Raises InputError."""
+        """The price of an hour of each node, by name; empty if no price is known. Raises InputError."""
         return node_prices(self.nodes, self.prices)
 
     def generated(self, load: float) -> GeneratedLoad:
@@ -181,7 +181,7 @@ class RunInputs:
 
 @dataclass(frozen=True, slots=True)
 class RunResult:
-    """What a run ends with."""
+    """The result of a run."""
 
     figures: RunFigures
     placements: str = field(repr=False)

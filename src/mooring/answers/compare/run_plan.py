@@ -33,7 +33,7 @@ _UNTYPED = inspect.AnyType()
 """The arguments of a plugin that has no Args kind: any field may be there."""
 _NAMES_SHOWN = 20
 SEED, LOAD = "seed", "load"
-"""What can be varied beside fields of the configuration; hints name them too."""
+"""The names that can be varied beside fields of the configuration; hints name them too."""
 
 
 class UnknownPath(ValueError):
@@ -146,7 +146,7 @@ class RunPlan:
     config_name: str
     config: KubeSchedulerConfiguration
     vary: tuple[tuple[str, Any], ...] = ()
-    """What is varied, with the values of this run."""
+    """The paths that are varied, with the values of this run."""
     seed: int | None = None
     """None: of nodes with the same score, the one with the lowest name is taken."""
     load: float = 1.0
@@ -157,12 +157,12 @@ class RunPlan:
         return digest_of(as_object(self.config))
 
     def digest(self, inputs: str) -> str:
-        """What a row of a results file is known by. `inputs` is the digest of all that runs have in common."""
+        """The key of a row of a results file. `inputs` is the digest of all that runs have in common."""
         return digest_of([inputs, as_object(self.config), self.seed, self.load])
 
 
 def digest_of(written: Any) -> str:
-    """Of plain data, whatever the order of its keys."""
+    """The digest of plain data, whatever the order of its keys."""
     text = json.dumps(written, sort_keys=True, separators=(",", ":"), default=str)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 

@@ -24,13 +24,11 @@ Changes that are needed together cost the sum.
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import ClassVar, Protocol
 
-import msgspec
-
+from mooring.answers.form.published import Published
 from mooring.answers.trial.counterfactual import Counterfactual, Edit
 from mooring.model.pod import Pod
-from mooring.model.pod_spec import PodSpec
 
 REMOVE_GATE = UNCORDON = 10
 LOWER_REQUEST, GIVE_UP_ALL = 20, 60
@@ -48,13 +46,15 @@ EACH = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Cure:
+class Cure(Published):
     """Edits after which the pod gets `node`; this was tried."""
 
+    published = "kind change node verified shown_cost:cost victims broken_budgets"
+    verified: ClassVar[bool] = True
     kind: str
     """The kind of change in one word, such as `tolerate`."""
     change: str
-    """What to do, as a sentence."""
+    """The change as a sentence."""
     node: str
     cost: float
     edits: tuple[Edit, ...] = field(repr=False)
@@ -63,20 +63,14 @@ class Cure:
     broken_budgets: int = 0
     """How many of the victims a disruption budget protects."""
 
-    def content(self) -> dict[str, Any]:
-        return {
-            "kind": self.kind,
-            "change": self.change,
-            "node": self.node,
-            "verified": True,
-            "cost": round(self.cost, 1),
-            "victims": list(self.victims),
-            "brokenBudgets": self.broken_budgets,
-        }
+    @property
+    def shown_cost(self) -> float:
+        """The cost with as many digits as it is worth."""
+        return round(self.cost, 1)
 
 
 class CountsDecisions(Protocol):
-    """What makes decisions and counts them."""
+    """A trial that counts its decisions."""
 
     decisions: int
 
@@ -113,6 +107,12 @@ class Patient:
         node = self.trials.node_for(self.pod, edits) if self.budget.is_left() else None
         return None if node is None else Cure(kind, change, node, cost, edits)
 
+    def cures(self, kind: str, change: str, cost: float, *edits: Edit) -> Iterator[Cure]:
+        """`cured` for searches that yield what they find."""
+        cure = self.cured(kind, change, cost, *edits)
+        if cure is not None:
+            yield cure
+
 
 # ---- Changes to the pod itself. A relaxation is one dimension of what a pod asks for: requests, tolerations and so
 # on.
@@ -129,6 +129,8 @@ class PodChange:
     text: str
     cost: float
     apply: Callable[[Pod], Pod] = field(repr=False)
+    dropped_key: str = field(default="", repr=False)
+    """The label whose line of the node selector is dropped; empty for another change."""
 
 
 class Relaxation(ABC):
@@ -138,12 +140,26 @@ class Relaxation(ABC):
     def relax(self, pod: Pod) -> Pod | None:
         """The pod without anything of this dimension; None if it has nothing of it."""
 
-    @abstractmethod
+    def alone(self, patient: Patient, pod: Pod) -> Iterator[PodChange]:
+        """Changes of `pod`, a form of the patient, that may suffice alone."""
+        return iter(())
+
+    def together(self, pod: Pod) -> PodChange | None:
+        """The change that is tried if none suffices alone."""
+        return None
+
+    def instead(self, patient: Patient, change: PodChange, pod: Pod, node: str) -> Iterator[PodChange]:
+        """A change with which `pod` gets `node`, after smaller ones that do as well."""
+        yield change
+
     def options(self, patient: Patient, pod: Pod) -> Iterator[PodChange]:
-        """Changes after which `pod`, a form of the patient, gets a node; each was tried."""
-
-
-def with_spec(pod: Pod, **changes: object) -> Pod:
-    """The pod with other fields in its spec."""
-    spec: PodSpec = msgspec.structs.replace(pod.spec, **changes)
-    return Pod(metadata=pod.metadata, spec=spec, status=pod.status)
+        """Changes after which `pod` gets a node; each was tried."""
+        is_found = False
+        for change in self.alone(patient, pod):
+            node = patient.node_for(change.apply(pod))
+            if node is not None:
+                is_found = True
+                yield from self.instead(patient, change, pod, node)
+        together = None if is_found else self.together(pod)
+        if together is not None and patient.node_for(together.apply(pod)) is not None:
+            yield together

@@ -10,24 +10,12 @@ from itertools import combinations, islice
 
 import msgspec
 
-from mooring.answers.explain.cure import (
-    EACH,
-    REMOVE_GATE,
-    VOLUME,
-    Cure,
-    Patient,
-    PodChange,
-    Relaxation,
-    SearchBudget,
-    with_spec,
-)
-from mooring.answers.explain.cures_by_nodes import by_mending, by_one_more, by_uncordoning
-from mooring.answers.explain.cures_by_pods import by_moves, by_priority
+from mooring.answers.explain.cure import EACH, REMOVE_GATE, VOLUME, Cure, Patient, PodChange, Relaxation, SearchBudget
+from mooring.answers.explain.cures_by_others import by_mending, by_moves, by_one_more, by_priority, by_uncordoning
 from mooring.answers.explain.device_cures import by_fewer_devices, by_freed_devices, by_other_devices
-from mooring.answers.explain.node_choice_cures import Tolerate, WidenSelection
-from mooring.answers.explain.relation_cures import DropAffinity, DropHostPorts, SpreadLess
+from mooring.answers.explain.pod_rule_cures import DropAffinity, DropHostPorts, SpreadLess, Tolerate, WidenSelection
 from mooring.answers.explain.request_cures import LowerRequests
-from mooring.answers.trial.counterfactual import ChangePod, Counterfactual, Edit, PutObject
+from mooring.answers.trial.counterfactual import ChangePod, Counterfactual, Edit, PutObject, with_spec
 from mooring.model.meta import ObjectMeta, OwnerReference
 from mooring.model.pod import Pod
 from mooring.model.pod_spec import ClaimSpec, ResourceList, ResourceRequirements
@@ -56,9 +44,7 @@ def by_volumes(patient: Patient) -> Iterator[Cure]:
         what = "create the PersistentVolumeClaim" if is_missing else "create a volume for the PersistentVolumeClaim"
         texts.append(f"{what} {named.name}{_asked(wanted)}")
     if texts:
-        cure = patient.cured("create-volume", " and ".join(texts), VOLUME * len(texts), *edits)
-        if cure is not None:
-            yield cure
+        yield from patient.cures("create-volume", " and ".join(texts), VOLUME * len(texts), *edits)
 
 
 def _asked(claim: PersistentVolumeClaim) -> str:
@@ -115,7 +101,7 @@ RELAXATIONS: tuple[Relaxation, ...] = (
 
 @dataclass(frozen=True, slots=True)
 class Cures:
-    """What a search found."""
+    """The cures that a search found."""
 
     found: Sequence[Cure]
     """The cheapest first."""
@@ -141,9 +127,9 @@ def without_gates(patient: Patient) -> Iterator[Cure]:
     gates = [gate.name for gate in patient.pod.spec.scheduling_gates or ()]
     if gates:
         text = f"remove the scheduling gate {', '.join(gates)}"
-        cure = patient.cured("remove-gate", text, REMOVE_GATE, ChangePod(with_spec(patient.pod, scheduling_gates=None)))
-        if cure is not None:
-            yield cure
+        yield from patient.cures(
+            "remove-gate", text, REMOVE_GATE, ChangePod(with_spec(patient.pod, scheduling_gates=None))
+        )
 
 
 def by_asking_less(patient: Patient) -> Iterator[Cure]:
@@ -175,9 +161,7 @@ def _cure(patient: Patient, *changes: PodChange) -> Iterator[Cure]:
         form = change.apply(form)
     text = ", and ".join(change.text for change in changes)
     cost = sum(change.cost for change in changes)
-    cure = patient.cured("+".join(change.kind for change in changes), text, cost, ChangePod(form))
-    if cure is not None:
-        yield cure
+    yield from patient.cures("+".join(change.kind for change in changes), text, cost, ChangePod(form))
 
 
 _SEARCHES: tuple[Callable[[Patient], Iterator[Cure]], ...] = (

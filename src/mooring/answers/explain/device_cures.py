@@ -9,18 +9,10 @@ from itertools import combinations
 
 import msgspec
 
-from mooring.answers.explain.cure import (
-    ANOTHER_MOVE,
-    BROKEN_BUDGET,
-    CHANGE_RULE,
-    FREE_CLAIM,
-    REMOVE_POD,
-    Cure,
-    Patient,
-    with_spec,
-)
-from mooring.answers.trial.counterfactual import Edit, PutObject, RemovePod
-from mooring.answers.trial.owners import is_daemon
+from mooring.answers.explain.cure import ANOTHER_MOVE, BROKEN_BUDGET, CHANGE_RULE, FREE_CLAIM, REMOVE_POD, Cure, Patient
+from mooring.answers.trial.counterfactual import Edit, PutObject, RemovePod, with_spec
+from mooring.answers.trial.workload_book import is_daemon
+from mooring.kit.words import count
 from mooring.model.devices import (
     ALL,
     DeviceClass,
@@ -55,10 +47,9 @@ def by_fewer_devices(patient: Patient) -> Iterator[Cure]:
         before = MOST_DEVICES + 1 if is_all else ask.count
         for number in range(before - 1, 0, -1):
             changed = msgspec.structs.replace(ask, count=number, allocation_mode="ExactCount")
-            text = f"claim {number} {'device' if number == 1 else 'devices'} instead of {'all' if is_all else before}"
-            cure = _changed(patient, "fewer-devices", text, place, changed)
-            if cure is not None:
-                yield cure
+            text = f"claim {count(number, 'device')} instead of {'all' if is_all else before}"
+            if found := [*_changed(patient, "fewer-devices", text, place, changed)]:
+                yield from found
                 break
 
 
@@ -69,15 +60,12 @@ def by_other_devices(patient: Patient) -> Iterator[Cure]:
         for name in sorted(each.name for each in patient.trials.cluster.objects[DeviceClass].values())[:MAX_CLASSES]:
             if name != ask.device_class_name:
                 text = f"claim devices of class {name} instead of {ask.device_class_name}"
-                yield from _if_cured(
-                    _changed(patient, "change-class", text, place, msgspec.structs.replace(ask, device_class_name=name))
-                )
+                other = msgspec.structs.replace(ask, device_class_name=name)
+                yield from _changed(patient, "change-class", text, place, other)
         for number, selector in enumerate(ask.selectors or ()):
             rest = [each for i, each in enumerate(ask.selectors or ()) if i != number] or None
             text = f"drop the selector {selector.cel.expression if selector.cel is not None else ''}"
-            yield from _if_cured(
-                _changed(patient, "drop-selector", text, place, msgspec.structs.replace(ask, selectors=rest))
-            )
+            yield from _changed(patient, "drop-selector", text, place, msgspec.structs.replace(ask, selectors=rest))
     for claim in _open_claims(patient):
         yield from _without_constraints(patient, claim)
 
@@ -89,7 +77,7 @@ def _without_constraints(patient: Patient, claim: ResourceClaim) -> Iterator[Cur
         devices = msgspec.structs.replace(claim.spec.devices, constraints=rest)
         name = constraint.match_attribute or constraint.distinct_attribute
         text = f"drop the constraint on {name} (of ResourceClaim {claim.key})"
-        yield from _if_cured(patient.cured("drop-constraint", text, CHANGE_RULE, PutObject(_with(claim, devices))))
+        yield from patient.cures("drop-constraint", text, CHANGE_RULE, PutObject(_with(claim, devices)))
 
 
 def _claims(patient: Patient) -> list[ResourceClaim]:
@@ -104,12 +92,12 @@ def _claims(patient: Patient) -> list[ResourceClaim]:
 
 
 def _open_claims(patient: Patient) -> list[ResourceClaim]:
-    """Those of them that have no devices yet."""
+    """The claims of the pod that have no devices yet."""
     return [claim for claim in _claims(patient) if claim.status.allocation is None]
 
 
 def _asks(patient: Patient) -> Iterator[_Place]:
-    """What the open claims ask for: each request, or each of its alternatives."""
+    """The places of the open claims that ask for devices: each request, or each of its alternatives."""
     for claim in _open_claims(patient):
         for i, request in enumerate(claim.spec.devices.requests or ()):
             if request.exactly is not None:
@@ -127,14 +115,14 @@ def _ask(place: _Place) -> Ask:
     return request.exactly
 
 
-def _changed(patient: Patient, kind: str, text: str, place: _Place, ask: Ask) -> Cure | None:
+def _changed(patient: Patient, kind: str, text: str, place: _Place, ask: Ask) -> Iterator[Cure]:
     """The cure in which one request is another one."""
     claim, number, alternative = place
     requests = list(claim.spec.devices.requests or ())
     told = f"{text} (request {requests[number].name} of ResourceClaim {claim.key})"
     requests[number] = _asking(requests[number], alternative, ask)
     devices = msgspec.structs.replace(claim.spec.devices, requests=requests)
-    return patient.cured(kind, told, CHANGE_RULE, PutObject(_with(claim, devices)))
+    return patient.cures(kind, told, CHANGE_RULE, PutObject(_with(claim, devices)))
 
 
 def _asking(request: DeviceRequest, alternative: int, ask: Ask) -> DeviceRequest:
@@ -147,11 +135,6 @@ def _asking(request: DeviceRequest, alternative: int, ask: Ask) -> DeviceRequest
 def _with(claim: ResourceClaim, devices: object) -> ResourceClaim:
     changed: ResourceClaim = msgspec.structs.replace(claim, spec=msgspec.structs.replace(claim.spec, devices=devices))
     return changed
-
-
-def _if_cured(cure: Cure | None) -> Iterator[Cure]:
-    if cure is not None:
-        yield cure
 
 
 # ---- claims of others

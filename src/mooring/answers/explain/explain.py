@@ -6,25 +6,142 @@ from dataclasses import replace
 import msgspec
 
 from mooring.answers.explain.cure_search import DECISIONS, find_cures
-from mooring.answers.explain.explain_group import explain_group
-from mooring.answers.explain.explanation import PastEvent, PodExplanation, ScoredNode, WorkloadExplanation
-from mooring.answers.explain.group_explanation import GroupExplanation
-from mooring.answers.trial.asked_group import group_named, group_of
-from mooring.answers.trial.counterfactual import Counterfactual
-from mooring.answers.trial.obstacles import with_obstacles
-from mooring.answers.trial.owners import pods_of_workload
-from mooring.answers.trial.reasons import Reason, reasons_of
+from mooring.answers.explain.explanation import (
+    GroupExplanation,
+    MemberReason,
+    PastEvent,
+    PodExplanation,
+    PodPlace,
+    WorkloadExplanation,
+    best_scores,
+    tipped,
+)
+from mooring.answers.explain.group_cures import find_group_cures
+from mooring.answers.trial.counterfactual import Counterfactual, PutObject
+from mooring.answers.trial.group_trials import (
+    AskedGroup,
+    AttemptRecord,
+    GroupOutcome,
+    GroupTrials,
+    group_named,
+    group_of,
+    kind_of,
+)
+from mooring.answers.trial.reasons import Reason, reasons_of, with_obstacles
+from mooring.answers.trial.workload_book import pods_of_workload
 from mooring.api.kinds import WORKLOADS, split_kind
 from mooring.api.kinds.scheduling import POD_GROUP
 from mooring.framework.attempts.runner import Runner
 from mooring.inputs.dump_header import PodEvent
 from mooring.inputs.loaded_cluster import LoadedCluster
+from mooring.kit.words import count
 from mooring.model.pod import Pod
 from mooring.queue.queue_record import ON_PERMIT, WaitingPodRecord
 from mooring.rules.conditions import typed_condition
 from mooring.scheduler.decide import is_tied, tied_with
 from mooring.scheduler.decision import DecisionDetails, DecisionError, NoFit, Placement
 from mooring.scheduler.failure import POD_SCHEDULED
+
+# ---- How many pods of a gang fit into the best of its topology domains.
+#
+# The scheduler need not try a gang in each domain: where counting tells that it fits into none, it tries one of them,
+# for its message. So the best domain is the one that a smaller gang goes to.
+
+
+def in_best_domain(trials: GroupTrials, outcome: GroupOutcome) -> GroupOutcome:
+    """The outcome of a gang with topology constraints that is not placed, with the room of the best domain."""
+    group = trials.group
+    if outcome.is_placed or group.declared is None or group.declared.topology_key is None:
+        return outcome
+    if not group.is_all_or_nothing or group.member_count < group.min_count:
+        return outcome
+    best = _largest(trials, group)
+    if best is None or len(best.nodes) <= len(outcome.record.nodes):
+        return outcome
+    left = {key: why for key, why in outcome.record.rejected.items() if key not in best.nodes}
+    return replace(outcome, record=AttemptRecord(best.nodes, left or outcome.record.rejected))
+
+
+def _largest(trials: GroupTrials, group: AskedGroup) -> GroupOutcome | None:
+    """The outcome of the largest gang that is placed, by halving; None if none is."""
+    low, high, best = 1, group.min_count - 1, None
+    while low <= high:
+        middle = (low + high) // 2
+        smaller = replace(group, declared=group.with_min_count(middle))
+        assert smaller.declared is not None
+        outcome = trials.attempt([PutObject(smaller.declared)], smaller)
+        if outcome.is_placed and not outcome.victims:
+            best, low = outcome, middle + 1
+        else:
+            high = middle - 1
+    return best
+
+
+def explain_group(
+    loaded: LoadedCluster, group: AskedGroup, *, cures: bool = True, decisions: int, asked: str = ""
+) -> GroupExplanation:
+    """Why the group is pending and what would place it; `asked` is the pod that the question named."""
+    known = GroupExplanation(
+        group.key,
+        group.is_all_or_nothing,
+        group.min_count,
+        group.member_count,
+        [PodPlace(pod.key, pod.spec.node_name) for pod in group.placed],
+        asked=asked,
+    )
+    if not group.pending:
+        return replace(known, is_settled=group.is_placed, waits_for=_group_waits_for(group))
+    trials = GroupTrials(loaded, group)
+    outcome = in_best_domain(trials, trials.attempt(explain=True))
+    explanation = _explained(known, group, outcome)
+    if cures and not explanation.is_settled and group.declared is not None:
+        found = find_group_cures(trials, Counterfactual(loaded), outcome, decisions)
+        explanation = replace(explanation, cures=found.found, gave_up=found.gave_up)
+    return explanation
+
+
+def _explained(known: GroupExplanation, group: AskedGroup, outcome: GroupOutcome) -> GroupExplanation:
+    is_settled = outcome.is_placed and not outcome.victims
+    room = outcome.nodes if is_settled else outcome.record.nodes
+    waits = ["its next attempt: nothing keeps it from nodes any more"] if is_settled else _group_waits_for(group)
+    return replace(
+        known,
+        nodes=[PodPlace(*each) for each in sorted(room.items())],
+        is_settled=is_settled,
+        message=_group_message(outcome),
+        waits_for=waits,
+        rejected=_rejected(group, outcome),
+        victims=outcome.victims,
+        placements=max(outcome.choices, 1),
+    )
+
+
+def _group_message(outcome: GroupOutcome) -> str:
+    """Why the group is pending: why one of its pods fits nowhere, or why none is attempted."""
+    rejected = [each.message for each in outcome.record.rejected.values()]
+    return next((text for text in (*rejected, *outcome.messages.values()) if text), "")
+
+
+def _group_waits_for(group: AskedGroup) -> list[str]:
+    """The objects that must come before the group is attempted at all."""
+    if group.declared is None:
+        return [f"PodGroup {group.key}, which does not exist"]
+    missing = group.min_count - group.member_count
+    if missing > 0:
+        return [f"{missing} more pods: {group.member_count} of {group.min_count} came"]
+    gated = [pod.key for pod in group.pending if pod.spec.scheduling_gates]
+    return [f"the scheduling gates of {len(gated)} pods, such as {gated[0]}"] if gated else []
+
+
+def _rejected(group: AskedGroup, outcome: GroupOutcome) -> list[MemberReason]:
+    """The pods that were rejected, those of one kind together, with the reasons of the first of them."""
+    kinds: dict[tuple[object, ...], list[str]] = {}
+    for pod in group.pending:
+        if pod.key in outcome.record.rejected:
+            kinds.setdefault(kind_of(pod), []).append(pod.key)
+    first = outcome.record.rejected
+    return [MemberReason(keys, first[keys[0]].message, first[keys[0]].reasons) for keys in kinds.values()]
+
 
 # ---- What a pod waits for in the queue of its scheduler, as a snapshot knows it.
 
@@ -33,19 +150,11 @@ def queue_waits(record: WaitingPodRecord) -> list[str]:
     """The ends of a sentence that begins with "It waits for"."""
     if record.place == "backoff":
         until = f" until {record.backoff_until}" if record.backoff_until else ""
-        return [f"the end of its backoff{until}, after {_attempts(record.attempts)}"]
+        return [f"the end of its backoff{until}, after {count(record.attempts, 'attempt')}"]
     if record.place == ON_PERMIT:
         told = (f"{each.plugin} (at most until {each.until})" if each.until else each.plugin for each in record.permits)
         return [f"the Permit {'plugin' if len(record.permits) == 1 else 'plugins'} {', '.join(told)}"]
     return ["its turn in the active queue"] if record.place == "active" else []
-
-
-def _attempts(number: int) -> str:
-    return f"{number} attempt" if number == 1 else f"{number} attempts"
-
-
-RUNNERS_UP = 4
-"""How many other nodes are shown beside the chosen one."""
 
 
 def explain_named(
@@ -89,7 +198,8 @@ def explain_workload(
         _with_others(explain_pod(trials, alike[0], cures=cures, decisions=decisions), alike[1:])
         for alike in groups.values()
     ]
-    return WorkloadExplanation(name, [(pod.key, pod.spec.node_name) for pod in pods if pod.spec.node_name], pending)
+    placed = [PodPlace(pod.key, pod.spec.node_name) for pod in pods if pod.spec.node_name]
+    return WorkloadExplanation(name, placed, pending)
 
 
 def _with_others(explanation: PodExplanation, others: Iterable[Pod]) -> PodExplanation:
@@ -141,7 +251,7 @@ def _reasons(trials: Counterfactual, pod: Pod, decision: NoFit) -> list[Reason]:
 def _of_placed(trials: Counterfactual, pod: Pod, known: PodExplanation) -> PodExplanation:
     """A pod that runs: the decision for it if it were not there."""
     status = msgspec.structs.replace(pod.status, nominated_node_name="")
-    loose = Pod(metadata=pod.metadata, spec=msgspec.structs.replace(pod.spec, node_name=""), status=status)
+    loose = pod.with_node("").with_status(status)
     known = replace(known, is_placed=True, node=pod.spec.node_name)
     with trials.without(pod):
         decision = trials.decide(loose, explain=True)
@@ -158,7 +268,7 @@ def _scored(trials: Counterfactual, pod: Pod, decision: Placement, known: PodExp
     """With the scores of the pod's node, if it takes the pod, and of the best others."""
     runner = trials.runner(pod)
     details = decision.details or DecisionDetails()
-    scores = _scores(details, known.node)
+    scores = best_scores(details, known.node)
     weights = weights_of(runner) if runner is not None else {}
     best = known.would_go_to or decision.node
     return replace(
@@ -166,23 +276,9 @@ def _scored(trials: Counterfactual, pod: Pod, decision: Placement, known: PodExp
         feasible_count=decision.feasible_count,
         scores=scores,
         tied=tied_with(details.totals, best) if known.node == best else (),
-        tipped=_tipped(scores),
+        tipped=tipped(scores[0], scores[1]) if len(scores) > 1 else (),
         weights=weights,
     )
-
-
-def _scores(details: DecisionDetails, chosen: str) -> list[ScoredNode]:
-    """The chosen node, if it takes the pod, and the best others; ties by name."""
-    ranked = sorted(details.totals, key=lambda node: (node != chosen, -details.totals[node], node))
-    return [ScoredNode(node, details.totals[node], details.scores[node]) for node in ranked[: RUNNERS_UP + 1]]
-
-
-def _tipped(scores: Sequence[ScoredNode]) -> list[tuple[str, int]]:
-    if len(scores) < 2:
-        return []
-    first, second = scores[0].by_plugin, scores[1].by_plugin
-    differences = [(plugin, first.get(plugin, 0) - second.get(plugin, 0)) for plugin in {**first, **second}]
-    return sorted(differences, key=lambda entry: (-abs(entry[1]), entry[0]))
 
 
 def weights_of(runner: Runner) -> dict[str, int]:
@@ -218,7 +314,7 @@ def _message(pod: Pod) -> str:
 
 
 def _history(pod: Pod, events: Iterable[PodEvent]) -> list[PastEvent]:
-    """What the object itself and the events about it tell, the oldest first."""
+    """The past of the pod, as its object and the events about it tell it, the oldest first."""
     condition = typed_condition(pod.status.conditions, POD_SCHEDULED)
     past = [PastEvent(pod.metadata.creation_timestamp or "", "created")] if pod.metadata.creation_timestamp else []
     if condition is not None:

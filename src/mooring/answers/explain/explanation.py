@@ -1,26 +1,46 @@
-"""The answer to "why is this pod where it is, or why is it nowhere?"."""
+"""The answers to "why is this pod, workload or pod group where it is, or why is it nowhere?"."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import ClassVar, NamedTuple
 
 from mooring.answers.explain.cure import Cure
 from mooring.answers.form.answer import AnswerTable, ClusterAnswer
 from mooring.answers.form.data_table import Columns, DataTable, Row, data_table
+from mooring.answers.form.published import Published
+from mooring.answers.trial.group_trials import spread_of
 from mooring.answers.trial.reasons import Reason
 from mooring.kit.words import count, some
+from mooring.scheduler.decision import DecisionDetails
 
 # ---- The tables of `to_frame` for explanations: why nodes reject a pod, what would place it, and the scores of
 # nodes.
 
 
+SCORED = 5
+"""How many nodes are shown with their scores, the chosen ones among them."""
+
+
 @dataclass(frozen=True, slots=True)
-class ScoredNode:
+class ScoredNode(Published):
     """A node that the pod could go to, with what each plugin gives it after weights."""
 
+    published = "name:node total by_plugin:plugins"
     name: str
     total: int
     by_plugin: dict[str, int] = field(default_factory=dict)
+
+
+def best_scores(details: DecisionDetails, *chosen: str) -> list[ScoredNode]:
+    """The chosen nodes that take the pod, in this order, and the best others; ties by name."""
+    totals = details.totals
+    ranked = sorted(totals, key=lambda node: (*(node != each for each in chosen), -totals[node], node))
+    return [ScoredNode(node, totals[node], details.scores[node]) for node in ranked[:SCORED]]
+
+
+def weighted(plugins: Iterable[str], weights: Mapping[str, int]) -> tuple[str, ...]:
+    """The heads of columns of scores: `NodeResourcesFit*1`."""
+    return tuple(f"{plugin}*{weights.get(plugin, 1)}" for plugin in plugins)
 
 
 def reason_table(grouped: Iterable[tuple[Row, Sequence[Reason]]], whose: Columns | None = None) -> DataTable:
@@ -63,8 +83,28 @@ def score_table(scores: Sequence[ScoredNode]) -> DataTable:
     return data_table({"node": str, "total": int, **dict.fromkeys(plugins, int)}, rows)
 
 
-@dataclass(frozen=True, slots=True)
-class PastEvent:
+class PodPlace(NamedTuple):
+    """A pod and the node that it has, or would get."""
+
+    pod: str
+    node: str
+
+
+class Tipping(NamedTuple):
+    """How much more a plugin gives to one node than to another."""
+
+    plugin: str
+    difference: int
+
+
+def tipped(first: ScoredNode, second: ScoredNode) -> list[Tipping]:
+    """By plugin how much more the first node has, the largest difference first."""
+    own, other = first.by_plugin, second.by_plugin
+    differences = [Tipping(plugin, own.get(plugin, 0) - other.get(plugin, 0)) for plugin in {**own, **other}]
+    return sorted(differences, key=lambda each: (-abs(each.difference), each.plugin))
+
+
+class PastEvent(NamedTuple):
     """Something that was recorded about the pod."""
 
     at: str
@@ -77,6 +117,10 @@ class PodExplanation(ClusterAnswer):
     """The explanation of one pod; `others` are pods that are pending for the same reason."""
 
     kind: ClassVar[str] = "Explanation"
+    published = (
+        "pod node is_placed:placed is_reserved:reserved would_go_to message node_count:nodes feasible_count:feasibleNodes "
+        "reasons cures gave_up:curesGaveUp tied scores tipped waits_for history victims others"
+    )
     pod: str
     node: str = ""
     """Where the pod is; or where it would go now."""
@@ -92,7 +136,7 @@ class PodExplanation(ClusterAnswer):
     reasons: Sequence[Reason] = ()
     scores: Sequence[ScoredNode] = ()
     """The chosen node first, then the others from the best on."""
-    tipped: Sequence[tuple[str, int]] = ()
+    tipped: Sequence[Tipping] = ()
     """By plugin how much more the chosen node has than the best other one, the largest difference first."""
     waits_for: Sequence[str] = ()
     history: Sequence[PastEvent] = ()
@@ -162,18 +206,14 @@ class PodExplanation(ClusterAnswer):
     def tables(self) -> list[AnswerTable]:
         return [
             AnswerTable("Why not", ("nodes", "plugin", "reason", "details"), [reason_row(r) for r in self.reasons]),
-            AnswerTable(
-                "What would place it",
-                ("cost", "change", "then it goes to", "evicts"),
-                [(f"{c.cost:.0f}", c.change, c.node, evicts(c)) for c in self.cures],
-            ),
+            _cures("What would place it", "then it goes to", self.cures),
             AnswerTable("Scores (after weights)", *self._score_table()),
             AnswerTable("History", ("at", "what"), [(event.at or "-", event.text) for event in self.history]),
         ]
 
     def _score_table(self) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
         plugins = list(self.scores[0].by_plugin) if self.scores else []
-        heads = ("node", "total", *(f"{plugin}*{self.weights.get(plugin, 1)}" for plugin in plugins))
+        heads = ("node", "total", *weighted(plugins, self.weights))
         return heads, [(s.name, s.total, *(s.by_plugin.get(plugin, 0) for plugin in plugins)) for s in self.scores]
 
     # ---- as plain data
@@ -183,34 +223,17 @@ class PodExplanation(ClusterAnswer):
         scores = {"scores": score_table(self.scores)}
         return {**scores, **why} if self.node else {**why, **scores}
 
-    def content(self) -> dict[str, Any]:
-        return {
-            "pod": self.pod,
-            "node": self.node,
-            "placed": self.is_placed,
-            "reserved": self.is_reserved,
-            "wouldGoTo": self.would_go_to,
-            "message": self.message,
-            "nodes": self.node_count,
-            "feasibleNodes": self.feasible_count,
-            "reasons": [reason.content() for reason in self.reasons],
-            "cures": [cure.content() for cure in self.cures],
-            "curesGaveUp": self.gave_up,
-            "tied": list(self.tied),
-            "scores": [{"node": s.name, "total": s.total, "plugins": s.by_plugin} for s in self.scores],
-            "tipped": [{"plugin": plugin, "difference": difference} for plugin, difference in self.tipped],
-            "waitsFor": list(self.waits_for),
-            "history": [{"at": event.at, "text": event.text} for event in self.history],
-            "victims": list(self.victims),
-            "others": list(self.others),
-        }
-
 
 def reason_row(reason: Reason) -> tuple[object, ...]:
     """Nodes, plugin, words and details of a reason, for a table."""
     amounts = [f"{amount.resource}: {amount.words()}" for amount in reason.amounts]
     details = "; ".join([*amounts, *reason.details]) or f"such as {', '.join(reason.nodes)}"
     return f"{reason.count:,}", reason.plugin, reason.message, details
+
+
+def _cures(title: str, where: str, cures: Iterable[Cure]) -> AnswerTable:
+    rows = [(f"{each.cost:.0f}", each.change, each.node, evicts(each)) for each in cures]
+    return AnswerTable(title, ("cost", "change", where, "evicts"), rows)
 
 
 def evicts(cure: Cure) -> str:
@@ -227,9 +250,10 @@ class WorkloadExplanation(ClusterAnswer):
     """The pods of a workload: where they are, and why those without a node have none."""
 
     kind: ClassVar[str] = "WorkloadExplanation"
+    published = "workload placed pending"
     workload: str
-    placed: Sequence[tuple[str, str]] = ()
-    """(pod, node)."""
+    placed: Sequence[PodPlace] = ()
+    """The pods that have nodes."""
     pending: Sequence[PodExplanation] = ()
     """One explanation for each group of pods that are pending for the same reason."""
 
@@ -256,9 +280,116 @@ class WorkloadExplanation(ClusterAnswer):
             "reasons": reason_table(grouped, {"pod": str, "pods": int}),
         }
 
-    def content(self) -> dict[str, Any]:
+
+# ---- The answer to "why is this pod group pending, and what would place it?".
+
+
+@dataclass(frozen=True, slots=True)
+class MemberReason(Published):
+    """Pods of the group that are rejected alike."""
+
+    published = "pods message reasons"
+    pods: Sequence[str]
+    message: str
+    """Why the first of them fits nowhere beside the others."""
+    reasons: Sequence[Reason] = ()
+
+
+@dataclass(frozen=True, repr=False)
+class GroupExplanation(ClusterAnswer):
+    """The explanation of one pod group."""
+
+    kind: ClassVar[str] = "PodGroupExplanation"
+    published = (
+        "group:podGroup is_gang:gang min_count member_count:members is_settled:settled fit_count:fits placements message "
+        "waits_for placed nodes:room rejected victims cures gave_up:curesGaveUp"
+    )
+    group: str
+    is_gang: bool
+    """Whether its pods go together or not at all."""
+    min_count: int
+    """How many pods must fit before any of them goes."""
+    member_count: int
+    """How many of its pods exist."""
+    placed: Sequence[PodPlace] = ()
+    """Pods that run."""
+    nodes: Sequence[PodPlace] = ()
+    """Pending pods that there is room for now, beside each other."""
+    is_settled: bool = False
+    """Whether the group runs, or would go now."""
+    message: str = ""
+    """Why the group is pending, in the scheduler's words."""
+    waits_for: Sequence[str] = ()
+    rejected: Sequence[MemberReason] = ()
+    """Pods that there is no room for, by reason."""
+    victims: Sequence[str] = ()
+    """Pods that preemption would evict for the group."""
+    placements: int = 1
+    """Among how many choices of nodes (racks, zones) the scheduler looked; `nodes` are of the best one."""
+    cures: Sequence[Cure] = ()
+    gave_up: bool = False
+    """Whether the search for cures ended before it had tried everything."""
+    asked: str = ""
+    """The pod that was asked about, if it was not the group."""
+
+    @property
+    def fit_count(self) -> int:
+        """How many pods run or have room now."""
+        return len(self.placed) + len(self.nodes)
+
+    # ---- as text
+
+    def summary(self) -> list[str]:
+        lines = [f"{self.asked} is scheduled with its group {self.group}"] if self.asked else []
+        lines += [self._headline()]
+        if self.placements > 1:
+            lines.append(f"The scheduler tried {self.placements:,} placements; this is the best of them")
+        lines += [f"It waits for {text}" for text in self.waits_for]
+        if self.victims:
+            lines.append(f"Preemption would evict {some(self.victims, 5)} for it")
+        if self.gave_up:
+            lines.append("The search for cures gave up after a fixed number of decisions; there may be others")
+        return lines
+
+    def _headline(self) -> str:
+        kind = f"gang of at least {self.min_count}" if self.is_gang else "group"
+        if self.is_settled and not self.nodes:
+            return f"{self.group} ({kind}) is placed: {count(len(self.placed), 'pod')} on nodes"
+        where = spread_of(node for _, node in self.nodes)
+        if self.is_settled:
+            return f"{self.group} ({kind}) is pending, but would go to {where} now"
+        return f"{self.group} ({kind}) is pending: {self._shortage()}"
+
+    def _shortage(self) -> str:
+        """How many of how many fit, and what the rest meets."""
+        if self.member_count < self.min_count:
+            return f"{self.member_count} of {self.min_count} pods exist"
+        if not self.rejected:
+            return self.message or "the scheduler has not attempted it"
+        wanted = self.min_count if self.is_gang else self.member_count
+        fit = f"{self.fit_count} of {wanted} pods fit"
+        return f"{fit}; {self.rejected[0].message}"
+
+    def tables(self) -> list[AnswerTable]:
+        rows = [(len(each.pods), *reason_row(reason)) for each in self.rejected for reason in each.reasons]
+        return [
+            AnswerTable("Why not", ("pods", "nodes", "plugin", "reason", "details"), rows),
+            _cures("What would place the group", "then its pods go to", self.cures),
+            AnswerTable("Room now", ("pod", "node"), self.nodes, is_detail=not self.is_settled),
+            AnswerTable("Placed", ("pod", "node"), self.placed, is_detail=True),
+        ]
+
+    # ---- as plain data
+
+    def data_tables(self) -> Mapping[str, DataTable]:
+        pods = [
+            *((pod, "rejected", None, each.message) for each in self.rejected for pod in each.pods),
+            *((pod, "room", node, None) for pod, node in self.nodes),
+            *((pod, "placed", node, None) for pod, node in self.placed),
+        ]
+        grouped = [((each.pods[0], len(each.pods)), each.reasons) for each in self.rejected if each.pods]
         return {
-            "workload": self.workload,
-            "placed": [{"pod": pod, "node": node} for pod, node in self.placed],
-            "pending": [each.content() for each in self.pending],
+            "pods": data_table({"pod": str, "state": str, "node": str, "message": str}, pods),
+            "reasons": reason_table(grouped, {"pod": str, "pods": int}),
+            "cures": cure_table(self.cures),
         }

@@ -26,12 +26,20 @@ from mooring.answers.explain.cure import (
     SearchBudget,
 )
 from mooring.answers.explain.cure_search import Cures, by_asking_less, without_gates
-from mooring.answers.explain.cures_by_nodes import MAX_NODES, by_mending, by_uncordoning, kinds_of_nodes, one_more_like
-from mooring.answers.explain.cures_by_pods import broken_budgets, class_for, smallest_priority, with_priority
-from mooring.answers.trial.asked_group import AskedGroup, kind_of
+from mooring.answers.explain.cures_by_others import (
+    MAX_NODES,
+    broken_budgets,
+    by_mending,
+    by_uncordoning,
+    class_for,
+    kinds_of_nodes,
+    one_more_like,
+    smallest_priority,
+    with_priority,
+)
 from mooring.answers.trial.counterfactual import ChangePod, Counterfactual, Edit, PutObject, RemovePod
-from mooring.answers.trial.group_trials import GroupOutcome, GroupTrials
-from mooring.answers.trial.owners import is_daemon
+from mooring.answers.trial.group_trials import AskedGroup, GroupOutcome, GroupTrials, kind_of
+from mooring.answers.trial.workload_book import is_daemon
 from mooring.cluster.cluster import Cluster
 from mooring.kit.words import count
 from mooring.model.meta import KubeObject
@@ -164,7 +172,7 @@ def _patients(
 ) -> list[GroupPatient]:
     """One for each kind of pods that were rejected; the whole group if none was."""
     pending = group_trials.group.pending
-    rejected = {kind_of(pod) for pod in pending if pod.key in outcome.trial.rejected}
+    rejected = {kind_of(pod) for pod in pending if pod.key in outcome.record.rejected}
     kinds: dict[tuple[object, ...], list[Pod]] = {}
     for pod in pending:
         if not rejected or kind_of(pod) in rejected:
@@ -178,15 +186,13 @@ def _patients(
 def _by_smaller_minimum(patient: GroupPatient, outcome: GroupOutcome) -> Iterator[Cure]:
     """The largest minimum with which the group goes: as many pods as run or have room."""
     group = patient.group_trials.group
-    fits = len(group.placed) + (len(outcome.trial.nodes) or len(group.pending))
+    fits = len(group.placed) + (len(outcome.record.nodes) or len(group.pending))
     number = min(fits, group.min_count - 1, group.member_count)
     if not group.is_all_or_nothing or number < 1:
         return
     text = f"create the PodGroup again with minCount {number} instead of {group.min_count}"
     cost = CHANGE_RULE + GIVE_UP_ALL * (group.min_count - number) / group.min_count
-    cure = patient.cured("lower-min-count", text, cost, PutObject(group.with_min_count(number)))
-    if cure is not None:
-        yield cure
+    yield from patient.cures("lower-min-count", text, cost, PutObject(group.with_min_count(number)))
 
 
 def _without_topology(patient: Patient) -> Iterator[Cure]:
@@ -198,9 +204,7 @@ def _without_topology(patient: Patient) -> Iterator[Cure]:
     spec = msgspec.structs.replace(declared.spec, scheduling_constraints=None)
     anywhere: KubeObject = msgspec.structs.replace(declared, spec=spec)
     text = f"create the PodGroup again without the topology {declared.topology_key}"
-    cure = patient.cured("drop-topology", text, CHANGE_RULE, PutObject(anywhere))
-    if cure is not None:
-        yield cure
+    yield from patient.cures("drop-topology", text, CHANGE_RULE, PutObject(anywhere))
 
 
 # ---- nodes
@@ -217,9 +221,7 @@ def _by_more_nodes(patient: Patient) -> Iterator[Cure]:
             alike = f"{number} like it" if number > 1 else "the only one of its kind"
             text = f"add {count(needed, 'node')} like {model.name} ({alike})"
             cost = MORE_NODES + ANOTHER_NODE * (needed - 1)
-            cure = patient.cured("add-node", text, cost, *_flat(nodes[:needed]))
-            if cure is not None:
-                yield cure
+            yield from patient.cures("add-node", text, cost, *_flat(nodes[:needed]))
 
 
 def _flat(nodes: Sequence[Sequence[Edit]]) -> list[Edit]:

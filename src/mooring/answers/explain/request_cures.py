@@ -4,7 +4,8 @@ from collections.abc import Callable, Iterator, Mapping
 
 import msgspec
 
-from mooring.answers.explain.cure import GIVE_UP_ALL, LOWER_REQUEST, Patient, PodChange, Relaxation, with_spec
+from mooring.answers.explain.cure import GIVE_UP_ALL, LOWER_REQUEST, Patient, PodChange, Relaxation
+from mooring.answers.trial.counterfactual import with_spec
 from mooring.model.pod import Pod
 from mooring.model.pod_spec import ALWAYS, Container, ResourceRequirements
 from mooring.model.quantity import parse_or, show_amount

@@ -1,31 +1,33 @@
 """The form of every answer: a value with a summary, tables, and plain data for programs.
 
 One description of the tables serves the terminal, notebooks and reports; data frames have tables of their own, with numbers.
-The plain data is a public interface with a version (docs/schemas): fields may be added, but not renamed or removed.
+The plain data is what `published` names (`published.py`).
 """
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from html import escape
 from typing import Any, ClassVar
 
-from mooring.answers.form.data_table import DataTable, rounded
-from mooring.answers.form.html_tables import table_html, visible
+from mooring.answers.form.data_table import DataTable
+from mooring.answers.form.published import Published, plain
 from mooring.answers.form.report_page import ReportContent, page_html
-from mooring.answers.form.report_parts import AnswerPlot, AnswerTable
+from mooring.answers.form.report_parts import AnswerPlot, AnswerTable, table_html, visible
 from mooring.inputs.input_errors import InputError
 
-__all__ = ["API_VERSION", "AnswerPlot", "AnswerTable", "ClusterAnswer"]
+__all__ = ["API_VERSION", "AnswerPlot", "AnswerTable", "ClusterAnswer", "Progress"]
 
 API_VERSION = "answers.mooring.dev/v1"
 """The version of the plain data of all answers."""
+Progress = Callable[[int, int], None]
+"""Called now and then with how much of the work of a question is done, and of how much."""
 ROWS_OF_HTML = 100
 """How many rows of a table a notebook shows."""
 
 
-class ClusterAnswer(ABC):
-    """What a question returns."""
+class ClusterAnswer(Published, ABC):
+    """The answer to a question."""
 
     kind: ClassVar[str]
     """The name of the form of `to_dict`, such as `Explanation`."""
@@ -43,17 +45,12 @@ class ClusterAnswer(ABC):
         return self.tables()
 
     def plots(self) -> list[AnswerPlot]:
-        """What a report draws, the most important first."""
+        """The plots of a report, the most important first."""
         return []
-
-    @abstractmethod
-    def content(self) -> dict[str, Any]:
-        """The answer as plain data, without the header."""
 
     def to_dict(self) -> dict[str, Any]:
         """The answer as plain data, in the form that docs/schemas describes: what `-o json` prints."""
-        written: dict[str, Any] = rounded(self.content())
-        return {"apiVersion": API_VERSION, "kind": self.kind, **written}
+        return {"apiVersion": API_VERSION, "kind": self.kind, **plain(self.content())}
 
     @abstractmethod
     def data_tables(self) -> Mapping[str, DataTable]:

@@ -11,10 +11,8 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any
 
+from mooring.answers.form.published import DECIMALS, fields_of
 from mooring.model.quantity import is_in_bytes
-
-DECIMALS = 9
-"""The precision of numbers that programs get: nanoseconds, and more digits than prices and shares have."""
 
 
 class Time:
@@ -59,6 +57,13 @@ def data_table(columns: Columns, rows: Iterable[Row]) -> DataTable:
     return DataTable(columns, [tuple(None if value == "" else value for value in row) for row in rows])
 
 
+def attribute_table(items: Iterable[object], columns: Columns) -> DataTable:
+    """The table whose columns are attributes of the items: `at_ns:at` is the attribute at_ns under the name at."""
+    names = " ".join(columns)
+    heads = {each.rpartition(":")[2]: kind for each, kind in columns.items()}
+    return data_table(heads, (tuple(fields_of(item, names).values()) for item in items))
+
+
 def _series(pandas: Any, kind: type, values: Sequence[Any]) -> Any:
     if kind is Time:
         return pandas.to_datetime(pandas.Series(values, dtype="Int64"), unit="ns", utc=True).astype(
@@ -68,15 +73,6 @@ def _series(pandas: Any, kind: type, values: Sequence[Any]) -> Any:
         values = [None if value is None else round(value, DECIMALS) for value in values]
     series = pandas.Series(values, dtype=DTYPES.get(kind, "object"))
     return series if kind in DTYPES else series.infer_objects()
-
-
-def rounded(written: Any) -> Any:
-    """Plain data with floats rounded to DECIMALS: sums of prices and shares end without the noise of the last bits."""
-    if isinstance(written, float):
-        return round(float(written), DECIMALS)
-    if isinstance(written, dict):
-        return {key: rounded(value) for key, value in written.items()}
-    return [rounded(value) for value in written] if isinstance(written, list | tuple) else written
 
 
 def percent_of(share: float | None) -> float | None:

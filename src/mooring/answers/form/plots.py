@@ -6,8 +6,7 @@ Readers who do not see a plot get its title and its numbers in words; the tables
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from mooring.answers.form.html_tables import safe
-from mooring.answers.form.report_parts import AnswerPlot, BarPlot, CurvePlot, Unit
+from mooring.answers.form.report_parts import AnswerPlot, BarPlot, CurvePlot, Unit, safe
 from mooring.answers.form.utilisation import GroupUse
 from mooring.model.quantity import show_percent
 from mooring.sim.gauge import MAIN
@@ -54,7 +53,7 @@ WIDTH = 600
 LEFT, RIGHT, BOTTOM = 64, 20, 34
 """Margins of curves."""
 CURVES_HEIGHT = 180
-"""Of the area of curves, without margins."""
+"""The height of the area of curves, without margins."""
 LEGEND_WIDTH, LEGEND_HEIGHT = 160, 20
 COLOURS = 6
 """How many series are told apart; later ones are left out."""
@@ -62,7 +61,7 @@ LABEL_WIDTH, VALUE_WIDTH = 150, 70
 """Room for the label of bars, and for the number behind each."""
 BAR_HEIGHT, BAR_GAP = 15, 9
 LABEL_HEIGHT = 18
-"""Of long labels, which stand above their bars."""
+"""The height of long labels, which stand above their bars."""
 MOST_BARS = 20
 """How many labels a plot shows; tables have all."""
 LABEL_CHARACTERS, LONG_CHARACTERS, LEGEND_CHARACTERS = 20, 80, 18

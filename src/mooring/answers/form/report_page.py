@@ -8,9 +8,8 @@ import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from mooring.answers.form.html_tables import safe, table_html
 from mooring.answers.form.plots import plot_html
-from mooring.answers.form.report_parts import AnswerPlot, AnswerTable
+from mooring.answers.form.report_parts import AnswerPlot, AnswerTable, safe, table_html
 
 # ---- The style of a report: light, dark where the reader prefers that, and plain on paper.
 
@@ -82,13 +81,13 @@ def style_hash() -> str:
 
 
 MOST_ROWS = 1000
-"""Of a table: what a browser shows at once, and what somebody may still print."""
+"""The longest table: what a browser shows at once, and what somebody may still print."""
 WHERE_ALL = "-o json has all"
 
 
 @dataclass(frozen=True, slots=True)
 class ReportContent:
-    """What the page shows."""
+    """The content of the page."""
 
     heading: str
     summary: Sequence[str]

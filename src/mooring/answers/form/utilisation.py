@@ -5,11 +5,11 @@ Cordoned nodes are left out with their pods: a drain would make a cluster look e
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from mooring.answers.form.published import Published
 from mooring.cluster.nodes.table import NodeTable
 from mooring.model.names import BETA_ZONE, ZONE
 from mooring.model.node import Node
@@ -61,8 +61,10 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(slots=True)
-class GroupUse:
+class GroupUse(Published):
     """A zone, a pool, a node, or the whole cluster."""
+
+    published = "nodes cordoned:cordonedNodes pods resources"
 
     nodes: int = 0
     """Without those that are cordoned."""
@@ -79,9 +81,9 @@ class GroupUse:
         """The requested share for people: 31.2%; a dash for None."""
         return show_percent(self.share(resource))
 
-    def content(self) -> dict[str, Any]:
-        amounts = {name: {"requested": used, "allocatable": room} for name, (used, room) in self.amounts.items()}
-        return {"nodes": self.nodes, "cordonedNodes": self.cordoned, "pods": self.pods, "resources": amounts}
+    def resources(self) -> dict[str, dict[str, int]]:
+        """The amounts of each resource by name."""
+        return {name: {"requested": used, "allocatable": room} for name, (used, room) in self.amounts.items()}
 
 
 @dataclass(slots=True)
@@ -109,7 +111,7 @@ def utilisation_of(table: NodeTable) -> Utilisation:
 
 
 class _RowSums:
-    """What the nodes have and what their pods request, as columns over the nodes that are there.
+    """The amounts that nodes have and that their pods request, as columns over the nodes that are there.
 
     Hot: sums of floats by group take 2 ms for 5,000 nodes, and a loop over nodes and resources 100 ms. Amounts up to 2^53
     are exact, which is eight pebibytes of memory.

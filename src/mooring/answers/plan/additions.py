@@ -5,18 +5,25 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
 
-from mooring.answers.capacity.one_by_one import CopyPlacer
+from mooring.answers.capacity.filling import CopyPlacer
+from mooring.answers.form.answer import Progress
+from mooring.answers.form.published import Published
 from mooring.answers.plan.demand import NodeDemand, PodKind, demand_of
 from mooring.answers.plan.judge import Verdict, can_be_scheduled, judge, objects_of, pending_in, with_daemons
 from mooring.answers.plan.offers import NodeOffer
 from mooring.answers.plan.patterns import PatternProgram
 from mooring.answers.plan.programs import lower_bound
-from mooring.answers.plan.search import MAX_DECISIONS, FoundNodes, NodeSearch, Tell
+from mooring.answers.plan.search import (
+    CHEAP_ENOUGH,
+    MAX_DECISIONS,
+    WORTH_STEPS,
+    FoundNodes,
+    NodeSearch,
+    by_preference,
+)
 from mooring.answers.plan.steps import MANY_PODS, MORE_STYLES, STYLES, StepSearch
-from mooring.answers.plan.tidying import CHEAP_ENOUGH, WORTH_STEPS, by_preference
-from mooring.answers.plan.trials import OfferedNodes, TrialCluster
-from mooring.answers.trial.changing_cluster import ChangingCluster
-from mooring.answers.trial.moments import why_pending
+from mooring.answers.plan.trials import NodeTrials, OfferedNodes
+from mooring.answers.trial.changing_cluster import ChangingCluster, why_pending
 from mooring.inputs.loaded_cluster import LoadedCluster
 from mooring.model.pod import Pod
 
@@ -27,13 +34,15 @@ MAX_REPAIRED = 3
 AT_ONCE_DECISIONS, AT_ONCE_TRIALS = 5_000, 3
 """How long nodes that come at once are searched for, if steps may be found too: decisions, or trials of all pods."""
 LONGER_DECISIONS = 20_000
-"""The same where they are not dear: a plan without steps may be found that is about as cheap as one with steps."""
+"""The number of decisions where such nodes are not dear: a plan without steps may be found that is about as cheap as one with
+steps."""
 
 
 @dataclass(frozen=True, slots=True)
-class AddedNodes:
+class AddedNodes(Published):
     """Nodes of one offer that come together."""
 
+    published = "step offer.name:offer count offer.price cost pods names:nodes"
     offer: NodeOffer
     names: Sequence[str]
     pods: int
@@ -42,8 +51,12 @@ class AddedNodes:
     """They come after the scheduler has placed what it can on those of the steps before."""
 
     @property
+    def count(self) -> int:
+        return len(self.names)
+
+    @property
     def cost(self) -> float:
-        return len(self.names) * self.offer.price
+        return self.count * self.offer.price
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,9 +69,9 @@ class PlannedAdditions:
     bound: float
     """No nodes that place the same pods cost less."""
     at_first: int
-    """How many pods were pending at first ..."""
+    """How many pods were pending at first."""
     placed_now: int
-    """... and how many of them fit on the present nodes."""
+    """How many of them fit on the present nodes."""
     pending_at_once: int
     """How many pods stay pending if all steps come at once."""
     loaded: LoadedCluster
@@ -66,7 +79,7 @@ class PlannedAdditions:
 
 
 def nodes_to_add(
-    loaded: LoadedCluster, offers: Sequence[NodeOffer], tell: Tell | None = None, at_once: bool = False
+    loaded: LoadedCluster, offers: Sequence[NodeOffer], tell: Progress | None = None, at_once: bool = False
 ) -> PlannedAdditions:
     """The cheapest nodes that were found; with `at_once`, of those that come all at once. `loaded` has patient pods.
 
@@ -81,7 +94,7 @@ def nodes_to_add(
     if not offers or not schedulable:
         return PlannedAdditions((), reasons, 0.0, at_first, at_first - len(left), len(left), now)
     offered = with_daemons(cluster, offers)
-    trials = TrialCluster(CopyPlacer(now), offered)
+    trials = NodeTrials(CopyPlacer(now), offered)
     demand = demand_of(trials, in_queue_order(trials, schedulable))
     hopeless = _hopeless(trials, demand, schedulable)
     planner = _NodePlanner(now, trials, demand, tell, at_once)
@@ -98,7 +111,7 @@ def nodes_to_add(
     )
 
 
-def in_queue_order(trials: TrialCluster, pods: Sequence[Pod]) -> list[Pod]:
+def in_queue_order(trials: NodeTrials, pods: Sequence[Pod]) -> list[Pod]:
     """The pods in the order in which the queue gives them, if all came at once in the order given."""
 
     def place(numbered: tuple[int, Pod]) -> Any:
@@ -110,7 +123,7 @@ def in_queue_order(trials: TrialCluster, pods: Sequence[Pod]) -> list[Pod]:
     return [pod for _, pod in sorted(enumerate(pods), key=place)]
 
 
-def _hopeless(trials: TrialCluster, demand: NodeDemand, pods: Sequence[Pod]) -> dict[str, str]:
+def _hopeless(trials: NodeTrials, demand: NodeDemand, pods: Sequence[Pod]) -> dict[str, str]:
     """Pods that no offer can take, and those of gangs that they keep from being complete: by key, and why."""
     alone = {
         pod.key: _why_none(kind)
@@ -132,7 +145,7 @@ def _why_none(kind: PodKind) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Judged:
-    """What the scheduler says about the nodes that were found."""
+    """Nodes that were found, with the verdict of the scheduler."""
 
     found: FoundNodes
     verdict: Verdict
@@ -159,7 +172,7 @@ class _NodePlanner:
     """Searches, judges, and adds nodes where the judge still finds pods pending."""
 
     def __init__(
-        self, now: LoadedCluster, trials: TrialCluster, demand: NodeDemand, tell: Tell | None, at_once: bool
+        self, now: LoadedCluster, trials: NodeTrials, demand: NodeDemand, tell: Progress | None, at_once: bool
     ) -> None:
         self._now, self._trials, self._demand, self._tell = now, trials, demand, tell
         self._at_once = at_once
@@ -176,7 +189,7 @@ class _NodePlanner:
         return replace(judged, bound=bound if not left else self._bound(placed))
 
     def _checked_at_once(self, judged: _Judged) -> _Judged:
-        """What happens if the nodes of all steps come at once. If everything fits even so, no steps are needed."""
+        """Judge the nodes of all steps as if they came at once. If everything fits even so, no steps are needed."""
         pending = len(judged.verdict.pending)
         if not judged.found.steps:
             return replace(judged, pending_at_once=pending)
@@ -239,7 +252,7 @@ class _NodePlanner:
         found, loaded = judged.found, judged.verdict.loaded
         left = {pod.key for pod in judged.verdict.left(pods)}
         offers = [OfferedNodes(each.offer, each.daemons) for each in self._trials.offers]
-        trials = TrialCluster(CopyPlacer(loaded), offers)
+        trials = NodeTrials(CopyPlacer(loaded), offers)
         waiting = [item for item in loaded.objects if isinstance(item, Pod) and item.key in left]
         demand = demand_of(trials, in_queue_order(trials, waiting))
         limits = [limit - count for limit, count in zip(self._demand.limits, found.counts, strict=True)]

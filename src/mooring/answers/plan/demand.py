@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from mooring.answers.plan.trials import TrialCluster
+from mooring.answers.plan.trials import NodeTrials
 from mooring.cluster.nodes.table import NodeTable
 from mooring.framework.attempts.attempt import Attempt, Narrowing, PodRejected, Verdicts
 from mooring.framework.contract.points import Reads, ResourceDemand
@@ -136,6 +136,10 @@ class NodeDemand:
     limits: Sequence[int]
     cuts: Sequence[PatternCut] = ()
 
+    def cost_of(self, counts: Sequence[int]) -> float:
+        """The price of so many nodes of each offer."""
+        return sum(number * price for number, price in zip(counts, self.prices, strict=True))
+
     def plain(self) -> frozenset[int]:
         """The shapes of kinds that are plain, by id."""
         return frozenset(id(kind.pods[0].shape) for kind in self.kinds if kind.is_plain)
@@ -147,7 +151,7 @@ class NodeDemand:
         }
 
     def after(self, domains: Mapping[str, str]) -> "NodeDemand":
-        """The same after some pods were placed: `domains` has those of pods whose kind is spread, by id."""
+        """The demand after some pods were placed: `domains` has those of pods whose kind is spread, by id."""
         kinds = [
             kind if kind.spread is None else replace(kind, spread=_after(kind, kind.spread, domains))
             for kind in self.kinds
@@ -168,7 +172,7 @@ def _after(kind: PodKind, spread: SpreadLimit, domains: Mapping[str, str]) -> Sp
     return replace(spread, held=held)
 
 
-def demand_of(trials: TrialCluster, pods: Sequence[Pod]) -> NodeDemand:
+def demand_of(trials: NodeTrials, pods: Sequence[Pod]) -> NodeDemand:
     """Ask the core about each kind of pod on one new node of each offer."""
     trials.add(tuple(1 for _ in trials.offers))
     grouped: dict[tuple[int, int], list[Pod]] = {}
@@ -203,7 +207,7 @@ def _free(nodes: NodeTable, row: int, places: Sequence[int]) -> dict[int, int]:
     return {**free, PODS: int(nodes.allowed_pods[row] - nodes.pod_count[row])}
 
 
-def _kind(trials: TrialCluster, group: list[Pod]) -> PodKind:
+def _kind(trials: NodeTrials, group: list[Pod]) -> PodKind:
     pod = group[0]
     runner = trials.runner(pod)
     assert runner is not None, "pods without a profile are not asked about"
@@ -214,7 +218,7 @@ def _kind(trials: TrialCluster, group: list[Pod]) -> PodKind:
         return PodKind(group, {PODS: 1}, {}, Counter({str(error): len(trials.offers)}), False)
 
 
-def _kind_in(trials: TrialCluster, group: list[Pod], attempt: Attempt) -> PodKind:
+def _kind_in(trials: NodeTrials, group: list[Pod], attempt: Attempt) -> PodKind:
     """The outcome of an attempt for one of the pods, which holds for all of them. Raises AttemptError."""
     pod = group[0]
     narrowing = attempt.pre_filter()
@@ -244,7 +248,7 @@ def _kind_in(trials: TrialCluster, group: list[Pod], attempt: Attempt) -> PodKin
 
 
 def _demand(attempt: Attempt) -> tuple[ResourceDemand | None, bool]:
-    """What the resource filter compares, and whether no filter reads more than facts and sums."""
+    """The amounts that the resource filter compares, and whether no filter reads more than facts and sums."""
     found, is_plain = None, True
     for index, plugin in attempt.active_filters():
         reads = attempt.runner.filter_reads[index]

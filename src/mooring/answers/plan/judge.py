@@ -10,10 +10,10 @@ import msgspec
 
 from mooring.answers.plan.offers import NodeOffer
 from mooring.answers.plan.trials import OfferedNodes
-from mooring.answers.trial.changing_cluster import ChangingCluster
-from mooring.answers.trial.daemons import copy_daemons, sync_daemons
-from mooring.answers.trial.moments import why_pending
-from mooring.answers.trial.owners import is_daemon
+from mooring.answers.trial.changing_cluster import ChangingCluster, why_pending
+from mooring.answers.trial.changing_nodes import copy_daemons, sync_daemons
+from mooring.answers.trial.counterfactual import with_spec
+from mooring.answers.trial.workload_book import is_daemon
 from mooring.controllers.workloads.daemon_sets import node_of
 from mooring.inputs.loaded_cluster import LoadedCluster
 from mooring.model.pod import Pod
@@ -23,13 +23,11 @@ NEVER = "Never"
 
 def patient(loaded: LoadedCluster) -> LoadedCluster:
     """The cluster with pending pods that preempt nobody."""
-    objects = [_patient(item) if isinstance(item, Pod) and not item.spec.node_name else item for item in loaded.objects]
+    objects = [
+        with_spec(item, preemption_policy=NEVER) if isinstance(item, Pod) and not item.spec.node_name else item
+        for item in loaded.objects
+    ]
     return replace(loaded, objects=objects)
-
-
-def _patient(pod: Pod) -> Pod:
-    spec = msgspec.structs.replace(pod.spec, preemption_policy=NEVER)
-    return Pod(metadata=pod.metadata, spec=spec, status=pod.status)
 
 
 def objects_of(cluster: ChangingCluster) -> LoadedCluster:
@@ -67,18 +65,14 @@ def with_daemons(cluster: ChangingCluster, offers: Sequence[NodeOffer]) -> list[
     for pod in cluster.pods():
         node = node_of(msgspec.to_builtins(pod)) if not pod.spec.node_name and is_daemon(pod) else None
         if node in daemons:
-            daemons[node].append(_free_of(pod))
+            # without the affinity to its node: it is placed there without being decided about
+            daemons[node].append(with_spec(pod, affinity=None))
     return [OfferedNodes(offer, daemons[name]) for name, offer in zip(names, offers, strict=True)]
-
-
-def _free_of(pod: Pod) -> Pod:
-    """A DaemonSet pod without the affinity to its node: it is placed there without being decided about."""
-    return Pod(metadata=pod.metadata, spec=msgspec.structs.replace(pod.spec, affinity=None), status=pod.status)
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What the scheduler makes of new nodes."""
+    """The outcome of new nodes under the scheduler."""
 
     pending: dict[str, str]
     """The pods that it leaves pending, by key, and why."""

@@ -22,7 +22,7 @@ from typing import Any
 
 import msgspec
 
-from mooring.answers.trial.new_nodes import equipment_of, equipped, node_like
+from mooring.answers.trial.changing_nodes import equipment_of, equipped, node_like
 from mooring.api.decode import decode_as
 from mooring.api.validate import validate
 from mooring.api.validation.problem import NOTHING_THERE, Problem, Problems, show

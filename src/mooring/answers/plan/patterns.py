@@ -10,12 +10,99 @@ bound is valid wherever the generation stops.
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import product
+from typing import Self
 
 import numpy as np
 
 from mooring.answers.plan.demand import NodeDemand, PatternCut
-from mooring.answers.plan.knapsacks import Knapsack, by_density, most_worth
-from mooring.answers.plan.solver import Amounts, linear_program, sparse
+from mooring.answers.plan.programs import Amounts, ProgramRows, linear_program, whole_program
+
+# ---- The pods of most worth that one node of an offer can hold: a knapsack with limits for each resource and kind of
+# pod.
+
+
+KNAPSACK_GAP = 1e-4
+"""How far from the best a solution may be, as a share. The bound counts what is missing."""
+_LEAST = 1e-9
+_ROUNDING = 1e-7
+
+
+@dataclass(frozen=True, slots=True)
+class Knapsack:
+    """The room of an offer's node. Two knapsacks that compare equal have the same solution."""
+
+    offer: int = field(compare=False)
+    price: float = field(compare=False)
+    """The worth from which on a pattern pays."""
+    kinds: tuple[int, ...]
+    """The kinds of pods that are worth something here."""
+    worths: tuple[float, ...]
+    most: tuple[int, ...]
+    """By kind: how many pods at most."""
+    shares: tuple[tuple[float, ...], ...]
+    """By resource and kind: the share of the node that a pod takes."""
+
+    @classmethod
+    def of(cls, demand: NodeDemand, counts: Sequence[int], offer: int, price: float, worths: dict[int, float]) -> Self:
+        """The knapsack of the offer if a pod of each kind is worth so much."""
+        kinds = tuple(i for i, worth in worths.items() if worth > _LEAST and offer in demand.kinds[i].takers)
+        most = tuple(min(demand.kinds[i].takers[offer], counts[i]) for i in kinds)
+        shares = []
+        for resource, free in demand.offers[offer].items():
+            requested = [demand.kinds[i].requests.get(resource, 0) for i in kinds]
+            if any(requested):
+                shares.append(tuple(amount / max(free, 1) for amount in requested))
+        return cls(offer, price, kinds, tuple(worths[i] for i in kinds), most, tuple(shares))
+
+
+def most_worth(knapsack: Knapsack) -> tuple[dict[int, int], float]:
+    """The pods of most worth, by kind, and a worth that no pods of one node exceed. Raises SolverMissing."""
+    if not knapsack.kinds:
+        return {}, 0.0
+    worths = np.array(knapsack.worths)
+    whole = np.ones(len(worths))
+    limits = -np.inf, np.ones(len(knapsack.shares))
+    found = whole_program(
+        -worths, whole, np.array(knapsack.most, np.float64), np.array(knapsack.shares), limits, KNAPSACK_GAP
+    )
+    bound = sum(worth * most for worth, most in zip(knapsack.worths, knapsack.most, strict=True))
+    if found.mip_dual_bound is not None and np.isfinite(found.mip_dual_bound):
+        bound = min(bound, -float(found.mip_dual_bound))
+    if found.x is None:
+        return {}, bound
+    pods = {i: round(number) for i, number in zip(knapsack.kinds, found.x.tolist(), strict=True) if round(number)}
+    return pods, bound  # errors of floats are far below what the solver tolerates in a row
+
+
+def by_density(knapsack: Knapsack) -> dict[int, int]:
+    """Pods of much worth, found without a solver: those first that are worth most for what they take, where each resource in
+    turn counts more than the others."""
+    best: tuple[float, dict[int, int]] = 0.0, {}
+    for heavy in range(len(knapsack.shares) + 1):
+        sizes = [
+            sum(share if at != heavy else 8 * share for at, share in enumerate(column)) + _LEAST
+            for column in zip(*knapsack.shares, strict=True)
+        ]
+        order = sorted(range(len(sizes)), key=lambda at: -knapsack.worths[at] / sizes[at])
+        best = max(best, _filled(knapsack, order), key=lambda found: found[0])
+    return best[1]
+
+
+def _filled(knapsack: Knapsack, order: Sequence[int]) -> tuple[float, dict[int, int]]:
+    """As many pods as fit of each kind in this order: their worth, and how many of each."""
+    free = [1.0] * len(knapsack.shares)
+    worth, pods = 0.0, {}
+    for at in order:
+        number = knapsack.most[at]
+        for left, shares in zip(free, knapsack.shares, strict=True):
+            if shares[at]:
+                number = min(number, int(left / shares[at] + _ROUNDING))
+        if number:
+            pods[knapsack.kinds[at]] = number
+            worth += number * knapsack.worths[at]
+            free = [left - number * shares[at] for left, shares in zip(free, knapsack.shares, strict=True)]
+    return worth, pods
+
 
 MAX_ROUNDS = 120
 """Rounds of generation. Programs over 14 offers and 20 kinds of pods need 10 to 40."""
@@ -28,7 +115,7 @@ WORTH_IT = 1e-6
 NEAR_ENOUGH = 1.005
 """Generation ends when no pattern is worth more than this share of its price: the bound is then as near to the best one."""
 LEFT_OUT = 100.0
-"""What a pod that is left out costs, in prices of the dearest node."""
+"""The cost of a pod that is left out, in prices of the dearest node."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,22 +125,6 @@ class PatternSolution:
     cost: float
     nodes: Sequence[float]
     """By offer."""
-
-
-@dataclass(slots=True)
-class _Matrix:
-    """The rows of a program: at most `most`."""
-
-    values: list[float] = field(default_factory=list)
-    rows: list[int] = field(default_factory=list)
-    columns: list[int] = field(default_factory=list)
-    most: list[float] = field(default_factory=list)
-
-    def add(self, terms: dict[int, float], most: float) -> None:
-        self.values += terms.values()
-        self.rows += [len(self.most)] * len(terms)
-        self.columns += terms
-        self.most.append(most)
 
 
 class PatternProgram:
@@ -118,7 +189,7 @@ class PatternProgram:
     def _knapsacks(self) -> list[Knapsack]:
         """By offer what a pod of each kind is worth, with the present patterns."""
         matrix, cost, high = self._program(self._counts, self._demand.limits, self._demand, has_room=True)
-        found = linear_program(cost, _sparse(matrix, len(cost)), np.array(matrix.most), high)
+        found = linear_program(cost, matrix.matrix(len(cost)), np.array(matrix.high), high)
         duals = (-found.ineqlin.marginals).tolist()
         worth = dict(zip(self._kinds, duals, strict=False))
         offers = len(self._demand.prices)
@@ -152,7 +223,7 @@ class PatternProgram:
         """The cheapest nodes for so many pods of each kind, by the patterns that were found. `demand` may have other counts
         of domains."""
         matrix, cost, high = self._program(counts, limits, demand, has_room=False)
-        found = linear_program(cost, _sparse(matrix, len(cost)), np.array(matrix.most), high)
+        found = linear_program(cost, matrix.matrix(len(cost)), np.array(matrix.high), high)
         nodes = [0.0] * len(limits)
         for (offer, _), number in zip(self._patterns, found.x.tolist(), strict=False):
             nodes[offer] += number
@@ -160,7 +231,7 @@ class PatternProgram:
 
     def _program(
         self, counts: Sequence[int], limits: Sequence[int], demand: NodeDemand, has_room: bool
-    ) -> tuple[_Matrix, Amounts, Amounts]:
+    ) -> tuple[ProgramRows, Amounts, Amounts]:
         """Columns: nodes of each pattern, pods left out, pods on present nodes, lowest counts of spreads. Rows: pods of each
         kind, nodes of each offer, spreads. Returns rows, cost and the highest values of columns."""
         patterns, kinds = [*self._patterns], self._kinds
@@ -181,7 +252,7 @@ class PatternProgram:
         for n, (i, domain) in enumerate(rooms):
             of_kind[i][first_room + n] = -1.0
             of_domain.setdefault((i, domain), {})[first_room + n] = 1.0
-        matrix = _Matrix()
+        matrix = ProgramRows()
         for i in kinds:
             matrix.add(of_kind[i], -counts[i])
         for offer, terms in enumerate(of_offer):
@@ -215,7 +286,3 @@ def _spread_row(
     assert spread is not None, "a row of a spread constraint"
     most = spread.most_above_lowest(domain) if sign > 0 else spread.held[domain]
     return {column: sign * value for column, value in terms.items()}, most
-
-
-def _sparse(matrix: _Matrix, width: int) -> object:
-    return sparse(matrix.values, (matrix.rows, matrix.columns), (len(matrix.most), width))

@@ -4,18 +4,17 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
-from mooring.answers.form.answer import AnswerPlot, AnswerTable, ClusterAnswer
-from mooring.answers.form.data_table import Columns, DataTable, data_table
+from mooring.answers.form.answer import AnswerPlot, AnswerTable, ClusterAnswer, Progress
+from mooring.answers.form.data_table import Columns, DataTable, attribute_table, data_table
 from mooring.answers.form.report_parts import BarPlot
 from mooring.answers.plan.additions import AddedNodes, PlannedAdditions, nodes_to_add
 from mooring.answers.plan.judge import objects_of, patient
 from mooring.answers.plan.offers import NodeOffer, Offered, read_offers
-from mooring.answers.plan.search import Tell
 from mooring.answers.plan.shrink import DrainStep, KeptNode, Shrinking, nodes_to_remove
 from mooring.answers.trial.changing_cluster import ChangingCluster
-from mooring.answers.what_if.object_changes import apply as apply_objects
+from mooring.answers.what_if.workload_changes import apply as apply_objects
 from mooring.inputs.arrivals import Arrival, read_arrivals
 from mooring.inputs.field_checks import Validation
 from mooring.inputs.input_errors import InputError
@@ -63,6 +62,10 @@ class Plan(ClusterAnswer):
     """The nodes to add and to remove."""
 
     kind: ClassVar[str] = "Plan"
+    published = (
+        "fits at_first:pendingAtFirst placed_now:placedOnPresentNodes added:add removed:remove cost lower_bound fits_at_once "
+        "pending_at_once pending_pods:pending kept notes"
+    )
 
     added: Sequence[AddedNodes]
     removed: Sequence[DrainStep]
@@ -199,56 +202,29 @@ class Plan(ClusterAnswer):
     # ---- data
 
     def data_tables(self) -> Mapping[str, DataTable]:
-        add = (
-            (each.step, each.offer.name, len(each.names), each.offer.price, each.cost, each.pods) for each in self.added
-        )
         remove = ((number, step.node, len(step.moved), step.daemons) for number, step in enumerate(self.removed, 1))
-        kept = ((each.node, each.reason) for each in self.kept)
         return {
-            "add": data_table(_ADD_COLUMNS, add),
+            "add": attribute_table(self.added, _ADD_COLUMNS),
             "remove": data_table({"step": int, "node": str, "moved_pods": int, "daemon_pods": int}, remove),
             "moves": data_table({"step": int, "pod": str, "from_node": str, "to_node": str}, self._moves()),
             "pending": data_table({"pod": str, "reason": str}, self.pending.items()),
             "new_nodes": data_table({"offer": str, "node": str}, self._names()),
-            "kept": data_table({"node": str, "reason": str}, kept),
+            "kept": attribute_table(self.kept, {"node": str, "reason": str}),
         }
 
-    def content(self) -> dict[str, Any]:
-        return {
-            "fits": self.fits,
-            "pendingAtFirst": self.at_first,
-            "placedOnPresentNodes": self.placed_now,
-            "add": [
-                {
-                    "step": each.step,
-                    "offer": each.offer.name,
-                    "count": len(each.names),
-                    "price": each.offer.price,
-                    "cost": each.cost,
-                    "pods": each.pods,
-                    "nodes": list(each.names),
-                }
-                for each in self.added
-            ],
-            "remove": [
-                {
-                    "node": step.node,
-                    "moved": [{"pod": pod.key, "to": pod.node} for pod in step.moved],
-                    "daemonPods": step.daemons,
-                }
-                for step in self.removed
-            ],
-            "cost": self.cost,
-            "lowerBound": self.lower_bound,
-            "fitsAtOnce": self.fits_at_once,
-            "pendingAtOnce": self.pending_at_once,
-            "pending": [{"pod": key, "reason": reason} for key, reason in self.pending.items()],
-            "kept": [{"node": each.node, "reason": each.reason} for each in self.kept],
-            "notes": list(self.notes),
-        }
+    def pending_pods(self) -> list[dict[str, str]]:
+        """The pods that stay pending, as plain data."""
+        return [{"pod": key, "reason": reason} for key, reason in self.pending.items()]
 
 
-_ADD_COLUMNS: Columns = {"step": int, "offer": str, "nodes": int, "price": float, "cost": float, "pods": int}
+_ADD_COLUMNS: Columns = {
+    "step": int,
+    "offer.name:offer": str,
+    "count:nodes": int,
+    "offer.price:price": float,
+    "cost": float,
+    "pods": int,
+}
 """Prices are in the unit of the offers."""
 
 
@@ -278,7 +254,7 @@ def plan(
     shrink: bool = False,
     at_once: bool = False,
     validation: Validation = Validation.STRICT,
-    tell: Tell | None = None,
+    tell: Progress | None = None,
 ) -> Plan:
     """Which nodes of `offers` to add at least cost so that everything pending fits, with what `apply` adds and the pods of
     the busiest moment of `arrivals`. Nodes come one step after the other, where that is cheaper;

@@ -6,8 +6,12 @@ as one large node, except that no more pods of a kind go to them than fit on as 
 costs no more than any plan.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from importlib import import_module
 from math import ceil, isfinite
 from typing import Any
 
@@ -15,11 +19,105 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mooring.answers.plan.demand import PODS, NodeDemand
-from mooring.answers.plan.solver import sparse, whole_program
+
+# ---- HiGHS by way of SciPy, an optional dependency, called so that its answers are the same on every machine.
+
+
+Amounts = NDArray[np.float64]
+
+MAX_BRANCHES = 400
+"""How many nodes of its search tree HiGHS visits for one program. A bound by time would give other plans on other machines.
+Programs over 20 offers and 60 kinds of pods need some dozens."""
+TIME_LIMIT_S = 20.0
+"""A net for programs that no test has seen: it is not reached otherwise."""
+
+
+class SolverMissing(RuntimeError):
+    """SciPy is not installed."""
+
+    def __init__(self) -> None:
+        super().__init__("mooring plan needs SciPy: pip install 'mooring[plan]'")
+
+
+def whole_program(cost: Amounts, whole: Amounts, high: Amounts, rows: Any, limits: Any, gap: float) -> Any:
+    """SciPy's result for the cheapest solution from 0 to `high` with whole numbers where `whole` has 1. `limits` are the
+    lowest and the highest values of `rows`. Raises SolverMissing."""
+    optimize = _scipy("optimize")
+    options = {"time_limit": TIME_LIMIT_S, "mip_rel_gap": gap, "node_limit": MAX_BRANCHES}
+    with _silent():
+        return optimize.milp(
+            cost,
+            integrality=whole,
+            bounds=optimize.Bounds(0, high),
+            constraints=optimize.LinearConstraint(rows, *limits),
+            options=options,
+        )
+
+
+def linear_program(cost: Amounts, rows: Any, most: Amounts, high: Amounts) -> Any:
+    """SciPy's result, with duals, for the cheapest solution from 0 to `high` whose rows are at most `most`."""
+    bounds = np.stack([np.zeros(len(high)), high], axis=1)
+    with _silent():
+        return _scipy("optimize").linprog(cost, A_ub=rows, b_ub=most, bounds=bounds, method="highs")
+
+
+def sparse(values: Sequence[float], places: tuple[Sequence[int], Sequence[int]], shape: tuple[int, int]) -> Any:
+    """A matrix with these values at these rows and columns."""
+    return _scipy("sparse").csr_matrix((values, places), shape=shape)
+
+
+@contextmanager
+def _silent() -> Iterator[None]:
+    """HiGHS writes some messages directly to the standard output of the process, where programs read the answer."""
+    sys.stdout.flush()
+    try:
+        kept = os.dup(1)
+    except OSError:  # the process has no standard output
+        yield
+        return
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    try:
+        os.dup2(nowhere, 1)
+        yield
+    finally:
+        os.dup2(kept, 1)
+        os.close(kept)
+        os.close(nowhere)
+
+
+def _scipy(name: str) -> Any:
+    try:
+        return import_module(f"scipy.{name}")
+    except ImportError as error:
+        raise SolverMissing from error
+
 
 GAP = 0.002
 """How far from the best solution of a program is near enough."""
 _ROUNDING = 1e-6
+
+
+@dataclass(slots=True)
+class ProgramRows:
+    """The rows of a program: each is a sum of columns, by place, that lies between two numbers."""
+
+    low: list[float] = field(default_factory=list)
+    high: list[float] = field(default_factory=list)
+    _values: list[float] = field(default_factory=list)
+    _rows: list[int] = field(default_factory=list)
+    _columns: list[int] = field(default_factory=list)
+
+    def add(self, terms: dict[int, float], high: float, low: float = -np.inf) -> None:
+        """Add a row."""
+        self._values += terms.values()
+        self._rows += [len(self.high)] * len(terms)
+        self._columns += terms
+        self.low.append(low)
+        self.high.append(high)
+
+    def matrix(self, width: int) -> Any:
+        """The rows as the solver takes them, with so many columns."""
+        return sparse(self._values, (self._rows, self._columns), (len(self.high), width))
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,11 +173,7 @@ class _Program:
         self._rooms = [(i, domain) for i in self.kinds for domain in demand.kinds[i].room]
         self._spreads = [i for i in self.kinds if demand.kinds[i].spread is not None]
         self._size = len(limits) + len(self._pairs) + len(self._rooms) + len(self._spreads) + len(self.kinds)
-        self._rows: list[int] = []
-        self._columns: list[int] = []
-        self._values: list[float] = []
-        self._low: list[float] = []
-        self._high: list[float] = []
+        self._rows = ProgramRows()
 
     def solve(self) -> Solution | None:
         cost = self._cost()
@@ -88,15 +182,14 @@ class _Program:
         self._fit_kinds()
         self._fit_patterns()
         self._spread_kinds()
-        shape = len(self._low), self._size
-        matrix = sparse(self._values, (self._rows, self._columns), shape)
         whole = np.zeros(self._size)
         whole[: self._offers] = 1
         high = np.full(self._size, np.inf)
         high[: self._offers] = self._limits
         for place, (i, domain) in enumerate(self._rooms):
             high[self._room(place)] = self._demand.kinds[i].room[domain]
-        found = whole_program(cost, whole, high, matrix, (self._low, self._high), GAP)
+        rows = self._rows
+        found = whole_program(cost, whole, high, rows.matrix(self._size), (rows.low, rows.high), GAP)
         return self._solution(found, cost)
 
     def _solution(self, found: Any, cost: NDArray[np.float64]) -> Solution | None:
@@ -142,7 +235,7 @@ class _Program:
         for place, (i, _) in enumerate(self._rooms):
             terms[i][self._room(place)] = 1.0
         for i, columns in terms.items():
-            self._add(columns, self._counts[i], self._counts[i])
+            self._rows.add(columns, self._counts[i], self._counts[i])
 
     def _fit_resources(self) -> None:
         """For each offer and resource: what its pods request is at most what its nodes have."""
@@ -156,19 +249,19 @@ class _Program:
                 if terms:
                     slack = self._packing.slack * max(terms.values()) if resource != PODS else 0.0
                     share = max(self._packing.fill - slack, 0.0) if amount > 0 else 0.0
-                    self._add({**terms, offer: -share}, -np.inf, 0.0)
+                    self._rows.add({**terms, offer: -share}, 0.0)
 
     def _fit_kinds(self) -> None:
         """For each kind and offer: at most as many pods as fit on that many empty nodes."""
         for place, (i, offer) in enumerate(self._pairs):
-            self._add({self._pair(place): 1.0, offer: -float(self._demand.kinds[i].takers[offer])}, -np.inf, 0.0)
+            self._rows.add({self._pair(place): 1.0, offer: -float(self._demand.kinds[i].takers[offer])}, 0.0)
 
     def _fit_patterns(self) -> None:
         """For each cut: the weight of the pods on an offer is at most what its nodes can hold by patterns."""
         for cut in self._demand.cuts:
             columns = {column: cut.weights[i] for column, i in self._of_offer.get(cut.offer, ()) if i in cut.weights}
             if columns:
-                self._add({**columns, cut.offer: -1.0}, -np.inf, 0.0)
+                self._rows.add({**columns, cut.offer: -1.0}, 0.0)
 
     def _spread_kinds(self) -> None:
         """For each kind that is spread: a domain has at least the lowest count, and at most the skew more."""
@@ -185,15 +278,7 @@ class _Program:
             for domain, columns in pods.items():
                 # A domain without nodes need not have any.
                 least = -spread.held[domain] if domain in spread.held else -np.inf
-                self._add(columns, least, spread.most_above_lowest(domain))
-
-    def _add(self, terms: dict[int, float], low: float, high: float) -> None:
-        row = len(self._low)
-        self._rows += [row] * len(terms)
-        self._columns += terms.keys()
-        self._values += terms.values()
-        self._low.append(low)
-        self._high.append(high)
+                self._rows.add(columns, spread.most_above_lowest(domain), least)
 
 
 def lower_bound(demand: NodeDemand, counts: Sequence[int], limits: Sequence[int]) -> float:

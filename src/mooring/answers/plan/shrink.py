@@ -5,16 +5,16 @@ placed is placed again, and if nobody is preempted. If not, the step is taken ba
 cluster before it.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from mooring.answers.plan.gang_units import broken_gang
+from mooring.answers.form.answer import Progress
+from mooring.answers.form.published import Published
 from mooring.answers.plan.judge import objects_of, patient, pending_in
-from mooring.answers.trial.changing_cluster import ChangingCluster
-from mooring.answers.trial.draining import cordon, drain, remove_nodes
-from mooring.answers.trial.moments import why_pending
-from mooring.answers.trial.owners import is_daemon
-from mooring.answers.trial.workload_book import is_static
+from mooring.answers.plan.trials import broken_gang
+from mooring.answers.trial.changing_cluster import ChangingCluster, why_pending
+from mooring.answers.trial.changing_nodes import cordon, drain, remove_nodes
+from mooring.answers.trial.workload_book import is_daemon, is_static
 from mooring.cluster.cluster import Cluster
 from mooring.cluster.nodes.table import NodeTable
 from mooring.inputs.loaded_cluster import LoadedCluster
@@ -24,30 +24,29 @@ from mooring.model.pod import Pod
 from mooring.scheduler.decide import DecideOptions, decide
 from mooring.scheduler.decision import NoFit, Placement
 from mooring.sim.controllers import replacement
+from mooring.sim.gauge import MAIN
 
 MAX_TAKEN_BACK = 20
 """After so many drains that had to be taken back, the search ends: each starts a simulation again."""
 MAX_IN_VAIN = 300
-"""... and after so many nodes in a row that have to stay: others are used even more."""
-_SHARES = ("cpu", "memory")
-
-Tell = Callable[[int, int], None]
-"""Called with how many candidates were tried, and how many there are."""
+"""The search also ends after so many nodes in a row that have to stay: others are used even more."""
 
 
 @dataclass(frozen=True, slots=True)
-class DrainedPod:
+class DrainedPod(Published):
     """A pod that a drain moves."""
 
+    published = "key:pod node:to"
     key: str
     node: str
     """Where it runs then."""
 
 
 @dataclass(frozen=True, slots=True)
-class DrainStep:
+class DrainStep(Published):
     """One node to drain and remove."""
 
+    published = "node moved daemons:daemonPods"
     node: str
     moved: Sequence[DrainedPod]
     daemons: int
@@ -55,9 +54,10 @@ class DrainStep:
 
 
 @dataclass(frozen=True, slots=True)
-class KeptNode:
+class KeptNode(Published):
     """A node that has to stay, and why."""
 
+    published = "node reason"
     node: str
     reason: str
 
@@ -72,7 +72,7 @@ class Shrinking:
     """Whether all candidates were tried."""
 
 
-def nodes_to_remove(loaded: LoadedCluster, keep: Sequence[str] = (), tell: Tell | None = None) -> Shrinking:
+def nodes_to_remove(loaded: LoadedCluster, keep: Sequence[str] = (), tell: Progress | None = None) -> Shrinking:
     """The drains that leave everything placed. Nodes in `keep` stay."""
     return _Shrinker(loaded).run(keep, tell)
 
@@ -91,7 +91,7 @@ class _Shrinker:
         self._cluster.settle()
         self._before = objects_of(self._cluster)
 
-    def run(self, keep: Sequence[str], tell: Tell | None) -> Shrinking:
+    def run(self, keep: Sequence[str], tell: Progress | None) -> Shrinking:
         kept = frozenset(keep)
         candidates = [name for name in least_used(self._cluster.simulated.cluster.nodes) if name not in kept]
         for number, name in enumerate(candidates):
@@ -123,7 +123,7 @@ def least_used(nodes: NodeTable) -> list[str]:
     for name, row in nodes.row_book.items():
         if nodes.alive[row]:
             shares = []
-            for resource in _SHARES:
+            for resource in MAIN:
                 place = nodes.amounts.resource(resource)
                 has, held = int(nodes.amounts.allocatable[place, row]), int(nodes.amounts.requested[place, row])
                 shares.append(held / has if has else 0.0)

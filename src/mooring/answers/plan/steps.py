@@ -11,19 +11,19 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from math import ceil
 
+from mooring.answers.form.answer import Progress
 from mooring.answers.plan.demand import NodeDemand
 from mooring.answers.plan.patterns import PatternProgram, PatternSolution
-from mooring.answers.plan.search import FoundNodes, Tell
-from mooring.answers.plan.tidying import StepTidier, found_steps, sum_of
-from mooring.answers.plan.trials import Additions, TrialCluster, TrialOutcome
+from mooring.answers.plan.search import FoundNodes, StepTidier, found_steps, sum_of
+from mooring.answers.plan.trials import Additions, NodeTrialOutcome, NodeTrials
 from mooring.model.pod import Pod
 
 MAX_DECISIONS, TIDY_DECISIONS = 40_000, 20_000
 """For finding steps, and for making them fewer. A decision takes 0.3 ms on 5,000 nodes."""
 NEAR_ENOUGH = 1.05
-"""Steps this near to the lower bound are not searched for again ..."""
+"""Steps this near to the lower bound are not searched for again."""
 GOOD_DECISIONS, GOOD = 12_000, 1.08
-"""... and after so many decisions those that are this near."""
+"""After so many decisions, steps that are this near are not searched for again either."""
 MANY_PODS = 1000
 """With more pods than these, the search makes no more than GOOD_DECISIONS, and ends with the first good steps: each trial
 takes long."""
@@ -74,13 +74,13 @@ class _StepState:
     counts: Additions
     left: Sequence[Pod]
     rest: PatternSolution
-    """What the program says about the pods that are left."""
+    """The program's solution for the pods that are left."""
     domains: dict[str, str] = field(default_factory=dict)
     """By id of the pod that is spread: its domain."""
     most: int = 1 << 30
     """How many nodes the next step may have: twice as many as the last one; larger ones have wasted room."""
     steps: list[Additions] = field(default_factory=list)
-    kept: list[TrialOutcome] = field(default_factory=list)
+    kept: list[NodeTrialOutcome] = field(default_factory=list)
 
 
 class StepSearch:
@@ -88,12 +88,12 @@ class StepSearch:
 
     def __init__(
         self,
-        trials: TrialCluster,
+        trials: NodeTrials,
         demand: NodeDemand,
         pods: Sequence[Pod],
         bound: float,
         patterns: PatternProgram,
-        tell: Tell | None = None,
+        tell: Progress | None = None,
         styles: Sequence[StepStyle] = STYLES,
     ) -> None:
         self._trials, self._demand, self._pods, self._bound = trials, demand, pods, bound
@@ -147,7 +147,8 @@ class StepSearch:
         best: tuple[float, Additions] | None = None
         for step in dict.fromkeys(step for step in self._proposed(now, style) if any(step)):
             outcome, rest = self._try(now, step)
-            waste = (self._price(step) + rest.cost - now.rest.cost) / self._price(step)
+            price = self._demand.cost_of(step)
+            waste = (price + rest.cost - now.rest.cost) / price
             if outcome.placed and waste <= style.waste:
                 self._keep(now, step, outcome, rest)
                 return True
@@ -161,13 +162,13 @@ class StepSearch:
             self._keep(now, best[1], *self._try(now, best[1]))
         return best is not None
 
-    def _try(self, now: _StepState, step: Additions) -> tuple[TrialOutcome, PatternSolution]:
+    def _try(self, now: _StepState, step: Additions) -> tuple[NodeTrialOutcome, PatternSolution]:
         counts = sum_of(now.counts, step)
         self._trials.add(counts)
         outcome = self._trials.attempt(now.left, self._plain, self._spread)
         return outcome, self._rest(outcome.left, counts, {**now.domains, **outcome.domains})
 
-    def _keep(self, now: _StepState, step: Additions, outcome: TrialOutcome, rest: PatternSolution) -> None:
+    def _keep(self, now: _StepState, step: Additions, outcome: NodeTrialOutcome, rest: PatternSolution) -> None:
         now.counts, now.left, now.rest = sum_of(now.counts, step), outcome.left, rest
         now.domains.update(outcome.domains)
         now.steps.append(step)
@@ -204,6 +205,3 @@ class StepSearch:
         """The step as far as limits of offers allow it."""
         limits = zip(step, self._demand.limits, now.counts, strict=True)
         return tuple(min(number, limit - count) for number, limit, count in limits)
-
-    def _price(self, step: Additions) -> float:
-        return sum(number * price for number, price in zip(step, self._demand.prices, strict=True))

@@ -1,10 +1,11 @@
 """`mooring agree`: follows a recording and decides for every pod that another scheduler bound, at the moment it did."""
 
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from mooring.answers.form.answer import Progress
 from mooring.answers.recorded.agreement import Agreement
 from mooring.answers.recorded.judging import BindingJudge, JudgedBinding, JudgeSettings
 from mooring.framework.config.types import KubeSchedulerConfiguration
@@ -146,15 +147,11 @@ class ArrivedPods:
         return found
 
 
-OnProgress = Callable[[int, int], None]
-"""Called now and then with the number of files that were read, and of all."""
-
-
 def agree(
     directory: Path,
     config: KubeSchedulerConfiguration | None = None,
     registry: Registry | None = None,
-    on_progress: OnProgress = lambda done, total: None,
+    on_progress: Progress = lambda done, total: None,
 ) -> Agreement:
     """How Mooring would have decided for the pods that were bound in a recording.
 
@@ -181,9 +178,9 @@ def agree(
 
 @dataclass(slots=True)
 class _Findings:
-    """What the runs of a directory have shown so far."""
+    """The findings of the runs of a directory so far."""
 
-    on_progress: OnProgress
+    on_progress: Progress
     file_count: int = 0
     files_read: int = 0
     bindings: list[JudgedBinding] = field(default_factory=list)

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 from mooring.answers.form.answer import AnswerTable, ClusterAnswer
 from mooring.answers.form.data_table import Columns, DataTable, data_table
+from mooring.answers.form.published import fields_of
 from mooring.answers.recorded.judging import BindingVerdict, JudgedBinding, binding_table
 from mooring.api.kinds import pod_name
 from mooring.kit.clock import in_seconds
@@ -32,7 +33,7 @@ class Agreement(ClusterAnswer):
     extender_count: int = 0
     contradictions: int = 0
     problems: Sequence[str] = ()
-    """What could not be read, one line each."""
+    """A line for each part that could not be read."""
 
     def about(self, pod: str) -> "Agreement":
         """The agreement about the pods of one name (`[pod/][namespace/]name`)."""
@@ -189,10 +190,7 @@ class Agreement(ClusterAnswer):
                 for name, by in self._by_plugin().items()
             ],
             "different": [each.content() for verdict in (REJECTED, LOWER, UNDECIDED) for each in found[verdict]],
-            "otherSchedulers": dict(self.other_schedulers),
-            "extenders": self.extender_count,
-            "contradictions": self.contradictions,
-            "problems": list(self.problems),
+            **fields_of(self, "other_schedulers extender_count:extenders contradictions problems"),
         }
 
 

@@ -2,12 +2,12 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from mooring.answers.explain.explain import weights_of
-from mooring.answers.explain.explanation import ScoredNode
+from mooring.answers.explain.explanation import ScoredNode, best_scores, tipped, weighted
 from mooring.answers.form.answer import AnswerTable
 from mooring.answers.form.data_table import Columns, DataTable, Time, data_table
+from mooring.answers.form.published import Published
 from mooring.answers.trial.reasons import Reason, reasons_of
 from mooring.kit.clock import in_micros
 from mooring.scheduler.decide import is_tied
@@ -18,14 +18,15 @@ from mooring.state.recording.steps import Outcome
 from mooring.state.replay.differences import FAIL, decided_for, kind_of_difference, outcomes_in_words, pods_of
 from mooring.state.replay.replayer import ReplayedStep
 
-OTHERS = 3
-"""How many other nodes are shown beside the two that the decisions chose."""
-
 
 @dataclass(frozen=True, slots=True)
-class ExplainedDecision:
+class ExplainedDecision(Published):
     """Why a pod went to `node`, or nowhere, with what was found about the recorded node."""
 
+    published = (
+        "pod recorded_node node message node_count:nodes feasible_count:feasibleNodes scores obstacle:recordedNodeRejected "
+        "reasons"
+    )
     pod: str
     recorded_node: str = ""
     """Empty: the pod got no node then."""
@@ -64,14 +65,12 @@ class ExplainedDecision:
             return f"{self.recorded_node} and {self.node} were not scored: a nomination or a single node decides"
         if is_tied({each.name: each.total for each in self.scores}, self.node, self.recorded_node):
             return f"{self.recorded_node} is tied with {self.node} now: the same score, {now.total}; the tie went otherwise"
-        told = ", ".join(
-            f"{plugin} {difference:+d}" for plugin, difference in tipped(now.by_plugin, then.by_plugin) if difference
-        )
+        told = ", ".join(f"{plugin} {difference:+d}" for plugin, difference in tipped(now, then) if difference)
         return f"{self.node} is {now.total - then.total} ahead of {self.recorded_node} ({now.total} to {then.total}): {told}"
 
     def tables(self) -> list[AnswerTable]:
         plugins = list(self.scores[0].by_plugin) if self.scores else []
-        heads = ("node", "chosen", "total", *(f"{plugin}*{self.weights.get(plugin, 1)}" for plugin in plugins))
+        heads = ("node", "chosen", "total", *weighted(plugins, self.weights))
         rows = [
             (each.name, self._chosen(each.name), each.total, *(each.by_plugin.get(plugin, 0) for plugin in plugins))
             for each in self.scores
@@ -85,30 +84,12 @@ class ExplainedDecision:
     def _chosen(self, name: str) -> str:
         return "then" if name == self.recorded_node else "now" if name == self.node else "-"
 
-    def content(self) -> dict[str, Any]:
-        return {
-            "pod": self.pod,
-            "recordedNode": self.recorded_node,
-            "node": self.node,
-            "message": self.message,
-            "nodes": self.node_count,
-            "feasibleNodes": self.feasible_count,
-            "scores": [{"node": each.name, "total": each.total, "plugins": each.by_plugin} for each in self.scores],
-            "recordedNodeRejected": self.obstacle,
-            "reasons": [reason.content() for reason in self.reasons],
-        }
-
-
-def tipped(now: Mapping[str, int], then: Mapping[str, int]) -> list[tuple[str, int]]:
-    """By plugin how much more our node has, the largest difference first."""
-    differences = [(plugin, now.get(plugin, 0) - then.get(plugin, 0)) for plugin in {**now, **then}]
-    return sorted(differences, key=lambda entry: (-abs(entry[1]), entry[0]))
-
 
 @dataclass(frozen=True, slots=True)
-class StepDifference:
+class StepDifference(Published):
     """A step whose outcomes are not those that were recorded."""
 
+    published = "run step at kind pods recorded ours:now decision"
     run: str
     step: int
     at_ns: int
@@ -121,23 +102,16 @@ class StepDifference:
 
     def sentences(self) -> list[str]:
         lines = [
-            f"The first difference is step {self.step:,} of {self.run}, at {in_micros(self.at_ns)}: {self.kind}",
+            f"The first difference is step {self.step:,} of {self.run}, at {self.at}: {self.kind}",
             *(f"  then: {text}" for text in self.recorded),
             *(f"  now:  {text}" for text in self.ours),
         ]
         return lines + (self.decision.sentences() if self.decision is not None else [])
 
-    def content(self) -> dict[str, Any]:
-        return {
-            "run": self.run,
-            "step": self.step,
-            "at": in_micros(self.at_ns),
-            "kind": self.kind,
-            "pods": list(self.pods),
-            "recorded": list(self.recorded),
-            "now": list(self.ours),
-            "decision": None if self.decision is None else self.decision.content(),
-        }
+    @property
+    def at(self) -> str:
+        """When the step was, in RFC 3339."""
+        return in_micros(self.at_ns)
 
 
 def step_difference(run: str, replayed: ReplayedStep, decision: ExplainedDecision | None = None) -> StepDifference:
@@ -224,19 +198,12 @@ def explained(decision: Decision, made: MadeDecision, then: str) -> ExplainedDec
         decision.message if isinstance(decision, NoFit) else "",
         count,
         decision.feasible_count if isinstance(decision, Placement) else 0,
-        _scores(details, then, node),
+        best_scores(details, then, node),
         weights_of(made.runner),
         _obstacle(details, then, then in nodes.row_book) if then else "",
         reasons_of(decision) if isinstance(decision, NoFit) else (),
         made.was_extended,
     )
-
-
-def _scores(details: DecisionDetails, then: str, now: str) -> list[ScoredNode]:
-    """The two nodes that were chosen, and the best others; ties by name."""
-    totals = details.totals
-    ranked = sorted(totals, key=lambda node: (node != then, node != now, -totals[node], node))
-    return [ScoredNode(node, totals[node], details.scores[node]) for node in ranked[: OTHERS + 2]]
 
 
 def _obstacle(details: DecisionDetails, node: str, is_known: bool) -> str:

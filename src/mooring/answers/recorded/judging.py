@@ -3,13 +3,14 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Any
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from mooring.answers.form.data_table import Columns, DataTable, Time, data_table
+from mooring.answers.form.data_table import Columns, DataTable, Time, attribute_table
+from mooring.answers.form.published import Published
 from mooring.cluster.nodes.table import ClusterError, NodeTable
 from mooring.framework.config.types import KubeSchedulerConfiguration
 from mooring.framework.profile.registry import Registry
@@ -43,10 +44,22 @@ class BindingVerdict(StrEnum):
 AGREES = frozenset((BindingVerdict.SAME, BindingVerdict.TIED))
 
 
+class PluginScores(NamedTuple):
+    """The scores that a plugin gives to the recorded node and to the best one."""
+
+    plugin: str
+    score: int
+    best_score: int
+
+
 @dataclass(frozen=True, slots=True)
-class JudgedBinding:
+class JudgedBinding(Published):
     """One binding. Scores are totals after weights; they are 0 where nodes were not scored."""
 
+    published = (
+        "pod node profile at verdict tied_count:tiedNodes node_count:nodes feasible_count:feasibleNodes score best:bestNode "
+        "best_score better_count:betterNodes may_be_sampled plugin message differences:plugins"
+    )
     pod: str
     node: str
     profile: str
@@ -66,11 +79,11 @@ class JudgedBinding:
     may_be_sampled: bool = False
     """Whether the other scheduler may not have looked at the better nodes at all (percentageOfNodesToScore)."""
     plugin: str = ""
-    """What explains most of the difference, or rejects the node."""
+    """The plugin that explains most of the difference, or rejects the node."""
     message: str = ""
     """Why the node is rejected, or why there is no verdict."""
-    differences: tuple[tuple[str, int, int], ...] = ()
-    """(plugin, what it gives to the recorded node, what it gives to the best), the largest difference first."""
+    differences: tuple[PluginScores, ...] = ()
+    """The largest difference first."""
 
     @property
     def behind(self) -> int:
@@ -86,25 +99,10 @@ class JudgedBinding:
         """How much of the difference comes from `plugin`."""
         return next((best - own for name, own, best in self.differences if name == self.plugin), 0)
 
-    def content(self) -> dict[str, Any]:
-        return {
-            "pod": self.pod,
-            "node": self.node,
-            "profile": self.profile,
-            "at": in_micros(self.at_ns),
-            "verdict": self.verdict.value,
-            "tiedNodes": self.tied_count,
-            "nodes": self.node_count,
-            "feasibleNodes": self.feasible_count,
-            "score": self.score,
-            "bestNode": self.best,
-            "bestScore": self.best_score,
-            "betterNodes": self.better_count,
-            "mayBeSampled": self.may_be_sampled,
-            "plugin": self.plugin,
-            "message": self.message,
-            "plugins": [{"plugin": name, "score": own, "bestScore": best} for name, own, best in self.differences],
-        }
+    @property
+    def at(self) -> str:
+        """When the decision is taken to have been made, in RFC 3339."""
+        return in_micros(self.at_ns)
 
 
 def binding_table(bindings: Iterable[JudgedBinding]) -> DataTable:
@@ -113,29 +111,21 @@ def binding_table(bindings: Iterable[JudgedBinding]) -> DataTable:
         "pod": str,
         "node": str,
         "profile": str,
-        "at": Time,
+        "at_ns:at": Time,
         "verdict": str,
-        "tied_nodes": int,
-        "nodes": int,
-        "feasible_nodes": int,
+        "tied_count:tied_nodes": int,
+        "node_count:nodes": int,
+        "feasible_count:feasible_nodes": int,
         "score": int,
-        "best_node": str,
+        "best:best_node": str,
         "best_score": int,
         "behind": int,
-        "better_nodes": int,
+        "better_count:better_nodes": int,
         "may_be_sampled": bool,
         "plugin": str,
         "message": str,
     }
-    rows = (
-        (
-            *(each.pod, each.node, each.profile, each.at_ns, each.verdict.value, each.tied_count, each.node_count),
-            *(each.feasible_count, each.score, each.best, each.best_score, each.behind),
-            *(each.better_count, each.may_be_sampled, each.plugin, each.message),
-        )
-        for each in bindings
-    )
-    return data_table(columns, rows)
+    return attribute_table(bindings, columns)
 
 
 class TowardsRow(KeptTies):
@@ -169,7 +159,7 @@ class JudgeSettings:
 
 
 def sought_nodes(count: int, percentage: int) -> int:
-    """As kube-scheduler: 0 means 50 % of 100 nodes, less on larger clusters, and 5 % at least; never under 100 nodes."""
+    """kube-scheduler's rule: 0 means 50 % of 100 nodes, less on larger clusters, and 5 % at least; never under 100 nodes."""
     if not percentage:
         percentage = max(50 - count // 125, 5) if count >= MIN_FEASIBLE else 100
     return nodes_to_find(count, percentage)
@@ -201,11 +191,11 @@ class BindingJudge:
 
     # ---- following
 
-    def take_in(self, input: Input, now_ns: int) -> None:
+    def take_in(self, change: Input, now_ns: int) -> None:
         """A change. One that cannot be processed is counted, as in a live scheduler: the others still count."""
         self._clock.now = now_ns
         try:
-            self.scheduler.handle(input)
+            self.scheduler.handle(change)
         except Exception as fault:
             self._contradicted("", fault)
         self.scheduler.take_intents()
@@ -232,7 +222,7 @@ class BindingJudge:
     # ---- judging
 
     def judge(self, pod: Pod, node: str, now_ns: int) -> JudgedBinding:
-        """What to think of binding the pod to the node now. `pod` may have its node already; it must not be counted on it."""
+        """The verdict on binding the pod to the node now. `pod` may have its node already; it must not be counted on it."""
         self._clock.now = now_ns
         nodes, profile = self.scheduler.cluster.nodes, pod.spec.scheduler_name
         known = JudgedBinding(pod.key, node, profile, now_ns, BindingVerdict.UNDECIDED, node_count=nodes.alive_count)
@@ -240,7 +230,7 @@ class BindingJudge:
         if row is None or nodes.nodes[row] is None:
             return replace(known, message=f"the recording has no node {node}")
         self._towards.row, self._towards.tied_count = row, 1
-        pod = _loose(pod)
+        pod = pod.with_node("")
         if pod.status.nominated_node_name not in ("", node):
             verdict = self._judged(pod, known)
             if verdict.agrees:
@@ -294,21 +284,13 @@ class BindingJudge:
         )
 
 
-def _differences(own: Mapping[str, int], best: Mapping[str, int]) -> tuple[tuple[str, int, int], ...]:
+def _differences(own: Mapping[str, int], best: Mapping[str, int]) -> tuple[PluginScores, ...]:
     """By plugin what both nodes get; what speaks most for the best comes first."""
     names: Sequence[str] = [*{**best, **own}]
-    found = [(name, own.get(name, 0), best.get(name, 0)) for name in names]
+    found = [PluginScores(name, own.get(name, 0), best.get(name, 0)) for name in names]
     return tuple(sorted(found, key=lambda each: (each[1] - each[2], each[0])))
-
-
-def _loose(pod: Pod) -> Pod:
-    """The pod without its node."""
-    if not pod.spec.node_name:
-        return pod
-    spec = msgspec.structs.replace(pod.spec, node_name="")
-    return Pod(metadata=pod.metadata, spec=spec, status=pod.status)
 
 
 def _not_nominated(pod: Pod) -> Pod:
     status = msgspec.structs.replace(pod.status, nominated_node_name="")
-    return Pod(metadata=pod.metadata, spec=pod.spec, status=status)
+    return pod.with_status(status)

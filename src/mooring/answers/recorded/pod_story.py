@@ -1,15 +1,38 @@
-"""What happened to one pod of a recording, and why it went where it went: the answer of `mooring replay --pod`."""
+"""The answer of `mooring replay --pod`: follows one pod through a replay, and explains its decisions as they are made."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
+from mooring.answers.explain.explain import explain_pod
 from mooring.answers.explain.explanation import PodExplanation
-from mooring.answers.form.answer import AnswerTable, ClusterAnswer
+from mooring.answers.form.answer import AnswerTable, ClusterAnswer, Progress
 from mooring.answers.form.data_table import DataTable, Time, data_table
-from mooring.answers.recorded.decision_difference import StepDifference, difference_table
+from mooring.answers.form.published import fields_of
+from mooring.answers.recorded.decision_difference import StepDifference, difference_table, step_difference
+from mooring.answers.recorded.replaying import SegmentProgress
+from mooring.answers.trial.counterfactual import Counterfactual
+from mooring.api.kinds import pod_name
+from mooring.cluster.cluster import Cluster
+from mooring.cluster.columns.kernels import Mask
+from mooring.framework.attempts.runner import Runner
+from mooring.framework.profile.registry import Registry
+from mooring.inputs.input_errors import NoSuchPod
 from mooring.kit.clock import NS_PER_S, in_micros, in_seconds
-from mooring.sim.results import Moment, show_seconds
+from mooring.kit.words import alike
+from mooring.model.pod import Pod
+from mooring.scheduler.decide import DecideOptions, lowest_name
+from mooring.scheduler.decision import Decision, Placement
+from mooring.scheduler.inputs import BindAnswered, ObjectAdded, ObjectRemoved, ObjectUpdated
+from mooring.scheduler.made_decision import MadeDecision
+from mooring.scheduler.scheduler import Scheduler
+from mooring.sim.results import Moment, Stories, show_seconds
+from mooring.state.recording.reading import RecordedRun, RecordedStep
+from mooring.state.replay.differences import BIND, EVICT
+from mooring.state.replay.replayer import RecordedClock, ReplayedStep, Replayer, ReplayHooks
+from mooring.state.replay.run_reader import RecordedSpan
+
+# ---- What happened to one pod of a recording, and why it went where it went: the answer of `mooring replay --pod`.
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +59,7 @@ class PodStory(ClusterAnswer):
     decided_ns: int | None = None
     """When the decision was made that `explanation` is about."""
     explanation: PodExplanation | None = None
-    """Of the decision that gave the pod its node, or of the last one that did not."""
+    """The explanation of the decision that gave the pod its node, or of the last one that did not."""
     was_nominated: bool = False
     """Whether that node was promised to the pod, after others were evicted for it: then no other node is looked at."""
     differences: Sequence[StepDifference] = ()
@@ -123,11 +146,213 @@ class PodStory(ClusterAnswer):
             "story": [{"at": in_micros(m.at_ns), "attempt": m.attempt, "text": m.text} for m in self.moments],
             "decided": _time(self.decided_ns),
             "nominated": self.was_nominated,
-            "explanation": None if self.explanation is None else self.explanation.content(),
-            "differences": [each.content() for each in self.differences],
-            "problems": list(self.problems),
+            **fields_of(self, "explanation differences problems"),
         }
 
 
 def _time(moment_ns: int | None) -> str:
     return "" if moment_ns is None else in_micros(moment_ns)
+
+
+# ---- The cluster of a scheduler at a moment of its replay, for questions that `explain` answers.
+
+
+class MomentView(Counterfactual):
+    """Decides as the scheduler would now, with its options and a given seed. Extenders are not called.
+
+    Nothing that is asked here changes the scheduler: between steps the view is a fork of its cluster.
+    """
+
+    def __init__(self, cluster: Cluster, runners: Mapping[str, Runner], options: DecideOptions, seed: int) -> None:
+        """Not that of Counterfactual, which builds a cluster from objects."""
+        self.cluster = cluster
+        self._runners = dict(runners)
+        self.decisions = 0
+        self.priority_classes = []
+        self.events = ()
+        self.queue = None
+        self.options = replace(options, extenders=())
+        self._seed = seed
+
+    def decide(
+        self, pod: Pod, *, explain: bool = False, cluster: Cluster | None = None, within: Mask | None = None
+    ) -> Decision:
+        runner = self.runner(pod)
+        start = runner.cursor.start if runner is not None else 0
+        try:
+            return super().decide(pod, explain=explain, cluster=cluster, within=within)
+        finally:
+            if runner is not None:
+                runner.cursor.start = start  # the next attempt of the scheduler begins its search where it would have
+
+    def seed(self) -> int:
+        return self._seed
+
+
+def view_between_steps(scheduler: Scheduler) -> MomentView:
+    """The cluster as the next attempt will see it."""
+    core = scheduler.core
+    return MomentView(core.cluster.fork(), core.runners, core.options, core.queue.attempts + 1)
+
+
+def view_at_decision(made: MadeDecision) -> MomentView:
+    """The cluster as the decision saw it. Good until anything follows from the decision."""
+    return MomentView(made.cluster, {made.pod.spec.scheduler_name: made.runner}, made.options, made.seed)
+
+
+SEEDED = "the seed of the attempt decided"
+NAMES = 20_000
+"""How many pods an unknown name is compared with."""
+DIFFERENCES = 20
+"""How many differences about the pod are shown."""
+
+
+def follow_pod(
+    runs: Sequence[RecordedRun],
+    name: str,
+    registry: Registry | None = None,
+    span: RecordedSpan | None = None,
+    on_progress: Progress | None = None,
+) -> PodStory:
+    """The story of the pod `[pod/]namespace/name`, or `name` in the namespace `default`. Raises NoSuchPod."""
+    name, span = pod_name(name), span or RecordedSpan()
+    key = name if "/" in name else f"default/{name}"
+    progress, follower = SegmentProgress(runs, on_progress), PodFollower(key)
+    problems: list[str] = []
+    for run in runs:
+        replayer = Replayer(run, registry, follower.hooks(), follower.clock)
+        for replayed in replayer.steps(span.from_ns, span.until_ns):
+            follower.look_at(run.name, replayer, replayed)
+            progress.present(replayer)
+        progress.ended(run)
+        problems += replayer.problems
+    return follower.story(span.from_ns or 0, problems)
+
+
+class PodFollower:
+    """Collects what happens to one pod; `key` is its `namespace/name`."""
+
+    def __init__(self, key: str) -> None:
+        self.key = key
+        self.clock = RecordedClock(0)
+        self._stories = Stories(self.clock, only=key)
+        self._facts = PodFacts()
+        self._explanation: PodExplanation | None = None
+        self._decided_ns: int | None = None
+        self._was_nominated = False
+        self._differences: list[StepDifference] = []
+        self._seen: dict[str, Pod] = {}
+        """Other pods, for names that are misspelt."""
+        self._pod: Pod | None = None
+        """As it was seen last, in this run or an earlier one."""
+        self._is_new = True
+
+    def hooks(self) -> ReplayHooks:
+        return ReplayHooks(self._stories.tell, self._began, self._decided)
+
+    def _began(self, scheduler: Scheduler) -> None:
+        self._stories.follow(scheduler)
+        self._is_new = True
+
+    def _decided(self, step: RecordedStep, made: MadeDecision) -> None:
+        """Explain the decision while the cluster is as it was. The last one is shown."""
+        if made.pod.key != self.key:
+            return
+        found = explain_pod(view_at_decision(made), made.pod, cures=False)
+        ties = found.ties if made.options.tie_break is lowest_name else SEEDED
+        if isinstance(made.decision, Placement):  # a second look must not say otherwise: extenders are not asked again
+            found = replace(found, node=made.decision.node)
+        self._explanation, self._decided_ns = replace(found, ties=ties, history=()), step.now_ns
+        self._was_nominated = bool(found.node) and made.pod.status.nominated_node_name == found.node
+
+    # ---- steps
+
+    def look_at(self, run: str, replayer: Replayer, replayed: ReplayedStep) -> None:
+        """Note what the step says about the pod."""
+        if self._is_new:
+            self._note_known(replayer, replayed)
+        self._note_input(replayed.step)
+        for outcome in replayed.step.outcomes:
+            if self.key in outcome:
+                self._note_outcome(outcome, replayed.step.now_ns)
+        if not replayed.is_equal and self._concerns(replayed) and len(self._differences) < DIFFERENCES:
+            self._differences.append(step_difference(run, replayed))
+
+    def _concerns(self, replayed: ReplayedStep) -> bool:
+        return any(self.key in outcome for outcome in (*replayed.step.outcomes, *replayed.outcomes))
+
+    def _note_known(self, replayer: Replayer, replayed: ReplayedStep) -> None:
+        """The pod may be in the state that the replay began with."""
+        self._is_new = False
+        known, change = replayer.reader.objects.get(("Pod", self.key)), replayed.step.input
+        if not isinstance(known, Pod) or (isinstance(change, ObjectAdded) and change.item is known):
+            return
+        self._pod = known
+        if known.spec.node_name and not self._facts.node:
+            self._facts = replace(self._facts, node=known.spec.node_name)
+
+    def _note_input(self, step: RecordedStep) -> None:
+        change = step.input
+        if isinstance(change, ObjectAdded) and isinstance(change.item, Pod):
+            if change.item.key == self.key:
+                self._arrives(change.item, step.now_ns)
+            elif len(self._seen) < NAMES:
+                self._seen[change.item.key] = change.item
+        elif isinstance(change, ObjectUpdated) and change.new.key == self.key and isinstance(change.new, Pod):
+            self._changes(change.old, change.new)
+        elif isinstance(change, ObjectRemoved) and change.item.key == self.key and isinstance(change.item, Pod):
+            self._facts = replace(self._facts, left_ns=step.now_ns)
+            self._stories.tell(change.item, "is gone from the cluster")
+        elif isinstance(change, BindAnswered) and change.fault is not None:
+            self._bind_fails(change.pod.id, change.fault)
+
+    def _bind_fails(self, pod_id: str, fault: str) -> None:
+        if self._pod is not None and pod_id == self._pod.id:
+            self._stories.tell(self._pod, f"could not be bound: {fault}")
+
+    def _arrives(self, pod: Pod, now_ns: int) -> None:
+        is_restart = self._pod is not None and self._pod.uid == pod.uid and self._facts.left_ns is None
+        self._pod = pod
+        if is_restart:  # another run of the scheduler lists what is there
+            self._stories.tell(pod, "is seen again by a scheduler that started")
+            return
+        self._facts = PodFacts(now_ns, None, pod.spec.node_name)
+        if pod.spec.node_name:  # the queue tells of the others
+            self._stories.tell(pod, f"arrives on {pod.spec.node_name}")
+
+    def _changes(self, old: object, new: Pod) -> None:
+        self._pod = new
+        if not isinstance(old, Pod):
+            return
+        if new.spec.node_name and not old.spec.node_name:
+            self._facts = replace(self._facts, node=new.spec.node_name)
+        if new.is_terminating and not old.is_terminating:
+            self._stories.tell(new, "is being deleted")
+
+    def _note_outcome(self, outcome: tuple[str, ...], now_ns: int) -> None:
+        if outcome[0] == BIND:
+            self._facts = replace(self._facts, bound_ns=now_ns, node=outcome[2])
+        elif outcome[0] == EVICT and outcome[1] == self.key:
+            self._facts = replace(self._facts, evicted_for=outcome[2])
+
+    # ---- the answer
+
+    def story(self, from_ns: int, problems: Sequence[str]) -> PodStory:
+        """Raises NoSuchPod."""
+        if self._pod is None:
+            raise NoSuchPod(
+                f"no pod {self.key!r} in this part of the recording{alike(self.key, list(self._seen.values()))}"
+            )
+        told = self._stories.of(self.key)
+        moments = [moment for moment in told.moments if moment.at_ns >= from_ns]
+        return PodStory(
+            self.key,
+            self._facts,
+            moments,
+            told.left_out,
+            self._decided_ns,
+            self._explanation,
+            self._was_nominated,
+            self._differences,
+            problems,
+        )

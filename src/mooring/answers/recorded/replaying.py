@@ -1,12 +1,13 @@
 """The question of `mooring replay`: does every decision of a recording come out equal?"""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Any, ClassVar
 
-from mooring.answers.form.answer import AnswerTable, ClusterAnswer
-from mooring.answers.form.data_table import Columns, DataTable, Time, data_table, in_snake_case
+from mooring.answers.form.answer import AnswerTable, ClusterAnswer, Progress
+from mooring.answers.form.data_table import Columns, DataTable, Time, data_table
+from mooring.answers.form.published import Published, fields_of
 from mooring.answers.recorded.decision_difference import (
     ExplainedDecision,
     StepDifference,
@@ -31,12 +32,12 @@ from mooring.state.replay.run_reader import RecordedSpan
 
 
 @dataclass(frozen=True, slots=True)
-class ReplayedRun:
+class ReplayedRun(Published):
     """One run and what became of it."""
 
     name: str
     version: str
-    """Of Mooring, when it was recorded."""
+    """The version of Mooring that recorded it."""
     tally: ReplayTally
 
     @property
@@ -54,20 +55,12 @@ class ReplayedRun:
 
     def content(self) -> dict[str, Any]:
         began, ended = self.times()
-        return {"name": self.name, "version": self.version, "from": began, "until": ended, **figures(self.tally)}
+        span = {"from": began, "until": ended}
+        return {**fields_of(self, "name version"), **span, **fields_of(self.tally, FIGURES)}
 
 
-def figures(tally: ReplayTally) -> dict[str, Any]:
-    """The counts of a tally as plain data."""
-    return {
-        "steps": tally.steps,
-        "decisions": tally.decisions,
-        "equalDecisions": tally.equal_decisions,
-        "binds": tally.binds,
-        "failures": tally.failures,
-        "evictions": tally.evictions,
-        "differingSteps": tally.differing_steps,
-    }
+FIGURES = "steps decisions equal_decisions binds failures evictions differing_steps"
+"""The counts of a tally that are published."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -75,13 +68,17 @@ class ReplayAnswer(ClusterAnswer):
     """All runs of a recording, replayed."""
 
     kind: ClassVar[str] = "Replay"
+    published = (
+        "runs recorded_s:recordedSeconds took_s:tookSeconds speed first:firstDifference differences kinds:differencesByKind "
+        "problems notes"
+    )
     runs: Sequence[ReplayedRun]
     took_s: float
     first: StepDifference | None = None
     differences: Sequence[StepDifference] = ()
     """The first ones, at most `replaying.LISTED`."""
     problems: Sequence[str] = ()
-    """What could not be replayed, and why."""
+    """The parts that could not be replayed, and why."""
     notes: Sequence[str] = ()
     total: ReplayTally = field(default_factory=ReplayTally)
 
@@ -137,7 +134,7 @@ class ReplayAnswer(ClusterAnswer):
 
     def tables(self) -> list[AnswerTable]:
         explained = self.first.decision.tables() if self.first is not None and self.first.decision is not None else []
-        kinds = [(kind, f"{number:,}") for kind, number in self.total.by_kind.most_common()]
+        kinds = [(kind, f"{number:,}") for kind, number in self.kinds().items()]
         return [
             *explained,
             AnswerTable("Differences by kind", ("instead of what was recorded", "steps"), kinds),
@@ -154,27 +151,19 @@ class ReplayAnswer(ClusterAnswer):
 
     def data_tables(self) -> Mapping[str, DataTable]:
         columns: Columns = {"run": str, "version": str, "from": Time, "until": Time}
-        counts: Columns = {in_snake_case(name): int for name in figures(self.total)}
-        runs = ((run.name, run.version, *run.span_ns(), *figures(run.tally).values()) for run in self.runs)
+        counts: Columns = dict.fromkeys(FIGURES.split(), int)
+        runs = ((run.name, run.version, *run.span_ns(), *fields_of(run.tally, FIGURES).values()) for run in self.runs)
         return {
             "runs": data_table({**columns, **counts}, runs),
             "differences": difference_table(self.differences),
         }
 
+    def kinds(self) -> dict[str, int]:
+        """How many steps differ in which way, the most frequent first."""
+        return dict(self.total.by_kind.most_common())
+
     def content(self) -> dict[str, Any]:
-        return {
-            "equal": self.is_equal,
-            **figures(self.total),
-            "runs": [run.content() for run in self.runs],
-            "recordedSeconds": self.recorded_s,
-            "tookSeconds": self.took_s,
-            "speed": self.speed,
-            "firstDifference": None if self.first is None else self.first.content(),
-            "differences": [each.content() for each in self.differences],
-            "differencesByKind": dict(self.total.by_kind.most_common()),
-            "problems": list(self.problems),
-            "notes": list(self.notes),
-        }
+        return {"equal": self.is_equal, **fields_of(self.total, FIGURES), **super().content()}
 
 
 _RUN_COLUMNS = ("run", "from", "until", "steps", "decisions", "equal")
@@ -195,8 +184,6 @@ def _run_row(run: ReplayedRun) -> tuple[object, ...]:
 
 LISTED = 100
 """How many differences are listed; the others are counted."""
-Progress = Callable[[int, int], None]
-"""Called with the number of segments that are done, and of all."""
 
 
 def replay(

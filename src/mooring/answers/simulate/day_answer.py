@@ -6,14 +6,17 @@ from typing import Any, ClassVar
 
 from mooring.answers.form.answer import AnswerPlot, AnswerTable, ClusterAnswer
 from mooring.answers.form.data_table import DataTable, data_table
+from mooring.answers.form.published import fields_of
 from mooring.answers.form.report_parts import BarPlot, CurvePlot, Unit, waits_plot
-from mooring.answers.simulate.group_results import group_wait_table, group_waits_as_data, told_group_waits
-from mooring.answers.simulate.results_as_data import evictions_as_data, limits_as_data, story_as_data
+from mooring.answers.simulate.results_as_data import evictions_as_data, limits_as_data, story_as_data, uses_as_data
 from mooring.answers.simulate.simulation_answer import (
+    group_wait_table,
+    group_waits_as_data,
     limits_plot,
     limits_table,
     preempted_table,
     story_tables,
+    told_group_waits,
     told_limits,
 )
 from mooring.answers.simulate.simulation_tables import (
@@ -188,19 +191,12 @@ class DayAnswer(ClusterAnswer, DayReport):
         answer: dict[str, Any] = {
             "simulatedSeconds": self.simulated_s,
             "tookSeconds": round(self.took_s, 3),
-            "planned": self.planned,
-            "arrived": self.arrived,
-            "placed": self.placed,
-            "finished": self.finished,
-            "pending": self.pending,
-            "attempts": self.attempts,
-            "failedAttempts": self.failed_attempts,
-            "rescued": self.rescued,
+            **fields_of(self, "planned arrived placed finished pending attempts failed_attempts rescued"),
             "waits": [_waits_as_data(waits) for waits in self.waits],
             "meanUtilisation": self.mean_used,
-            "zones": _groups_as_data(self.mean_uses.zones),
-            "pools": _groups_as_data(self.mean_uses.pools),
-            "fullestNodes": _groups_as_data(self.mean_uses.fullest),
+            "zones": uses_as_data(self.mean_uses.zones),
+            "pools": uses_as_data(self.mean_uses.pools),
+            "fullestNodes": uses_as_data(self.mean_uses.fullest),
             "limits": limits_as_data(self.limits, "attempts"),
             "spans": [{"from": span.from_s, "utilisation": span.used, "pending": span.pending} for span in self.spans],
             "nodes": [{"name": name, "placed": number} for name, number in self.placed_on().items()],
@@ -253,10 +249,6 @@ def _group_plots(kind: str, groups: Mapping[str, MeanUse]) -> list[AnswerPlot]:
         BarPlot(f"Requested share by {kind}, on average", names, shares, Unit.SHARE),
     ]
     return plots if names else []
-
-
-def _groups_as_data(groups: Mapping[str, MeanUse]) -> list[dict[str, Any]]:
-    return [{"name": name, **use.content()} for name, use in groups.items()]
 
 
 def _curve(values: Sequence[float], most: float) -> str:

@@ -1,21 +1,20 @@
 """Runs simulations of a loaded cluster and makes answers of their reports."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import fields, replace
 from typing import Any
 
 from mooring.answers.explain.cure_search import DECISIONS
-from mooring.answers.explain.explain import explain_pod
-from mooring.answers.explain.explain_group import explain_group
-from mooring.answers.explain.explanation import PodExplanation
-from mooring.answers.explain.group_explanation import GroupExplanation
+from mooring.answers.explain.explain import explain_group, explain_pod
+from mooring.answers.explain.explanation import GroupExplanation, PodExplanation
+from mooring.answers.form.answer import Progress
 from mooring.answers.form.utilisation import utilisation_of, zone_of
 from mooring.answers.simulate.day_answer import DayAnswer
 from mooring.answers.simulate.simulation_answer import SimulationAnswer
 from mooring.answers.simulate.simulation_tables import mean_uses
-from mooring.answers.trial.asked_group import group_of
 from mooring.answers.trial.counterfactual import Counterfactual
+from mooring.answers.trial.group_trials import group_of
 from mooring.inputs.arrivals import Arrival
 from mooring.inputs.generated_load import GeneratedLoad
 from mooring.inputs.loaded_cluster import LoadedCluster
@@ -26,9 +25,6 @@ from mooring.sim.gauge import StayFile
 from mooring.sim.results import Report
 from mooring.sim.simulated_cluster import RecordTo
 from mooring.sim.simulation import UNTIL_NS, Simulation
-
-Progress = Callable[[int, int], None]
-"""Called with how many pods are done, and how many there are."""
 
 
 def place_pending(

@@ -5,20 +5,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, ClassVar
 
-from mooring.answers.explain.explanation import PodExplanation
-from mooring.answers.explain.group_explanation import GroupExplanation
+from mooring.answers.explain.explanation import GroupExplanation, PodExplanation, weighted
 from mooring.answers.form.answer import AnswerPlot, AnswerTable, ClusterAnswer
 from mooring.answers.form.data_table import DataTable
 from mooring.answers.form.plots import use_plots
+from mooring.answers.form.published import fields_of
 from mooring.answers.form.report_parts import BarPlot, waits_plot
 from mooring.answers.form.utilisation import FULLEST, GroupUse, Utilisation
-from mooring.answers.simulate.group_results import (
-    group_counts,
-    group_table,
-    groups_as_data,
-    told_groups,
-    without_groups,
-)
 from mooring.answers.simulate.results_as_data import (
     evictions_as_data,
     explanation_as_data,
@@ -26,6 +19,7 @@ from mooring.answers.simulate.results_as_data import (
     node_as_data,
     pod_as_data,
     story_as_data,
+    uses_as_data,
 )
 from mooring.answers.simulate.simulation_tables import eviction_table, limit_table, node_table, pod_table, use_table
 from mooring.answers.simulate.simulation_tables import group_table as group_data_table
@@ -33,17 +27,104 @@ from mooring.kit.words import count, some
 from mooring.model.quantity import show_amount, show_percent
 from mooring.scheduler.decide import is_tied
 from mooring.sim.gauge import MAIN
+from mooring.sim.group_states import GroupState
 from mooring.sim.results import (
     Explanation,
     FailureReason,
     Fate,
+    GroupWait,
     NodeUse,
     PodResult,
     Report,
     SimulatedEviction,
     Story,
+    show_seconds,
     show_time,
 )
+
+# ---- Pod groups in the answers of simulations: each is placed or pending as one.
+
+
+def told_groups(groups: Sequence[GroupState]) -> list[str]:
+    """`2 of 3 pod groups placed, after 1ms to 3.2s.` Nothing without groups."""
+    return _told(len(groups), [group.waited_s for group in groups if group.is_placed])
+
+
+def told_group_waits(groups: Sequence[GroupWait]) -> list[str]:
+    """`2 of 3 pod groups placed, after 1ms to 3.2s.`, for the groups of a day."""
+    return _told(len(groups), [group.waited_s for group in groups if group.waited_s is not None])
+
+
+def _told(groups: int, placed_s: Sequence[float | None]) -> list[str]:
+    """The waiting times of the groups that were placed; None for one that ran before."""
+    if not groups:
+        return []
+    waits = sorted(waited_s for waited_s in placed_s if waited_s is not None)
+    when = f", after {_span(waits)}" if waits else ""
+    return [f"{len(placed_s)} of {count(groups, 'pod group')} placed{when}."]
+
+
+def group_wait_table(groups: Iterable[GroupWait]) -> AnswerTable:
+    """A row for each group of a day, those that waited longest first."""
+    ordered = sorted(groups, key=lambda group: (group.waited_s is not None, -(group.waited_s or 0), group.key))
+    rows = [(group.key, group.members, show_seconds(group.waited_s)) for group in ordered]
+    return AnswerTable("Pod groups", ("group", "pods", "waited"), rows, is_detail=True)
+
+
+def group_waits_as_data(groups: Iterable[GroupWait]) -> list[dict[str, Any]]:
+    """The entries of `groups` of a day."""
+    return [fields_of(group, "key:podGroup members waited_s:waitedSeconds") for group in groups]
+
+
+def _span(waits_s: Sequence[float]) -> str:
+    low, high = show_seconds(waits_s[0]), show_seconds(waits_s[-1])
+    return low if low == high else f"{low} to {high}"
+
+
+def group_table(groups: Iterable[GroupState]) -> AnswerTable:
+    """A row for each group, those that are pending first."""
+    ordered = sorted(groups, key=lambda group: (group.is_placed, group.key))
+    rows = [
+        (
+            group.key,
+            "placed" if group.is_placed else "pending",
+            f"{group.placed_count}/{len(group.nodes)}",
+            "-" if group.min_count is None else group.min_count,
+            show_seconds(group.waited_s),
+            group.message or "-",
+        )
+        for group in ordered
+    ]
+    return AnswerTable("Pod groups", ("group", "result", "pods on nodes", "minimum", "waited", "reason"), rows)
+
+
+def without_groups(results: Iterable[PodResult], groups: Iterable[GroupState]) -> list[PodResult]:
+    """The results without the pods of pending groups: the table of groups has one line for all of them."""
+    pending = {key for group in groups if not group.is_placed for key in group.nodes}
+    return [result for result in results if result.pod.key not in pending]
+
+
+def group_counts(groups: Sequence[GroupState]) -> Mapping[str, int]:
+    """Fields of the summary; none without groups."""
+    if not groups:
+        return {}
+    placed = sum(group.is_placed for group in groups)
+    return {"groups": len(groups), "groupsPlaced": placed, "groupsPending": len(groups) - placed}
+
+
+def groups_as_data(groups: Iterable[GroupState]) -> list[dict[str, Any]]:
+    """The entries of `groups`."""
+    return [
+        {
+            "podGroup": group.key,
+            "result": "placed" if group.is_placed else "pending",
+            "minCount": group.min_count,
+            "members": len(group.nodes),
+            **fields_of(group, "placed_count:onNodes waited_s:waitedSeconds message"),
+        }
+        for group in groups
+    ]
+
 
 POD_NAMES = 5
 """How many pods with the same reason are named."""
@@ -144,9 +225,9 @@ class SimulationAnswer(ClusterAnswer, Report):
             "summary": self._counts(),
             "utilisation": {
                 "total": self.utilisation.total.content(),
-                "zones": _groups_as_data(self.utilisation.zones),
-                "pools": _groups_as_data(self.utilisation.pools),
-                "fullestNodes": _groups_as_data(self.utilisation.fullest, is_sorted=False),
+                "zones": uses_as_data(dict(sorted(self.utilisation.zones.items()))),
+                "pools": uses_as_data(dict(sorted(self.utilisation.pools.items()))),
+                "fullestNodes": uses_as_data(self.utilisation.fullest),
             },
             "limits": limits_as_data(self.limits, "pods"),
             "pods": [pod_as_data(result) for result in self.pods],
@@ -283,7 +364,7 @@ def explanation_tables(explanation: Explanation, title: str = "") -> list[Answer
     plugins = list(next(iter(details.scores.values()), {}))
     ranked = sorted(details.totals, key=lambda node: (-details.totals[node], node)) if details.scores else []
     scores = [(node, details.totals[node], *(details.scores[node][plugin] for plugin in plugins)) for node in ranked]
-    heads = ("node", "total", *(f"{plugin}*{explanation.weights.get(plugin, 1)}" for plugin in plugins))
+    heads = ("node", "total", *weighted(plugins, explanation.weights))
     rejected = [(node, r.plugin, r.code.name, r.message) for node, r in sorted(details.rejected.items())]
     return [
         AnswerTable(f"{title}Scores (after weights)", heads, scores),
@@ -302,14 +383,9 @@ def limits_plot(title: str, limits: Iterable[FailureReason], counted: str) -> li
 
 
 def story_tables(story: Story | None) -> list[AnswerTable]:
-    """What happened to a pod, if its story was asked for."""
+    """The story of a pod as a table, if it was asked for."""
     if story is None:
         return []
     rows = [(show_time(each.at_ns), each.attempt or "", each.cycle or "", each.text) for each in story.moments]
     left_out = f", without {story.left_out} earlier moments" if story.left_out else ""
     return [AnswerTable(f"The story of {story.pod}{left_out}", ("time", "attempt", "cycle", "what happened"), rows)]
-
-
-def _groups_as_data(groups: Mapping[str, GroupUse], *, is_sorted: bool = True) -> list[dict[str, Any]]:
-    names = sorted(groups) if is_sorted else [*groups]
-    return [{"name": name, **groups[name].content()} for name in names]

@@ -2,11 +2,19 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from mooring.answers.form.data_table import Columns, DataTable, amount_column, data_table, percent_of, share_column
+from mooring.answers.form.data_table import (
+    Columns,
+    DataTable,
+    amount_column,
+    attribute_table,
+    data_table,
+    percent_of,
+    share_column,
+)
+from mooring.answers.form.published import Published
 from mooring.answers.form.utilisation import FULLEST, GroupUse, pool_of, zone_of
 from mooring.model.node import Node
 from mooring.model.quantity import show_percent
@@ -19,9 +27,10 @@ from mooring.sim.results import FailureReason, Fate, GroupWait, NodeUse, PodResu
 
 
 @dataclass(frozen=True, slots=True)
-class MeanUse:
+class MeanUse(Published):
     """A zone, a pool or a node, over the time of a simulation."""
 
+    published = "nodes placed shares:meanUtilisation"
     nodes: int
     placed: int
     """How many pods were bound to its nodes."""
@@ -30,9 +39,6 @@ class MeanUse:
 
     def told_share(self, resource: str) -> str:
         return show_percent(self.shares.get(resource))
-
-    def content(self) -> dict[str, Any]:
-        return {"nodes": self.nodes, "placed": self.placed, "meanUtilisation": dict(self.shares)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,14 +172,13 @@ def amounts_of(amounts: Mapping[str, tuple[int, int]], resource: str) -> tuple[o
 
 
 def eviction_table(evictions: Iterable[SimulatedEviction]) -> DataTable:
-    rows = ((each.pod.namespace, each.pod.name, each.node, each.preemptor) for each in evictions)
-    return data_table({**_NAMED, "node": str, "preemptor": str}, rows)
+    columns: Columns = {"pod.namespace:namespace": str, "pod.name:pod": str, "node": str, "preemptor": str}
+    return attribute_table(evictions, columns)
 
 
 def limit_table(limits: Iterable[FailureReason], counted: str) -> DataTable:
     """A row for each reason; `counted` is pods or attempts."""
-    rows = ((each.plugin, each.message, each.times, each.nodes) for each in limits)
-    return data_table({"plugin": str, "message": str, counted: int, "nodes": int}, rows)
+    return attribute_table(limits, {"plugin": str, "message": str, f"times:{counted}": int, "nodes": int})
 
 
 def group_table(groups: Iterable[GroupState]) -> DataTable:
@@ -231,5 +236,4 @@ def placement_table(placements: Mapping[str, str]) -> DataTable:
 
 
 def group_wait_table(groups: Iterable[GroupWait]) -> DataTable:
-    rows = ((each.key, each.members, each.waited_s) for each in groups)
-    return data_table({"group": str, "members": int, "waited_seconds": float}, rows)
+    return attribute_table(groups, {"key:group": str, "members": int, "waited_s:waited_seconds": float})

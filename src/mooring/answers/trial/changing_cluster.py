@@ -4,12 +4,13 @@ A pod with a controller that is evicted, preempted or lost with its node is crea
 settles what is pending in between, by the same code as in `simulate`.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
+from mooring.answers.form.published import Published
+from mooring.answers.form.utilisation import Utilisation, utilisation_of
 from mooring.answers.trial.budget_counts import BudgetCounts
-from mooring.answers.trial.owners import is_daemon
-from mooring.answers.trial.workload_book import WorkloadBook, is_static
+from mooring.answers.trial.workload_book import WorkloadBook, is_daemon, is_static
 from mooring.drivers.simulated_driver import START_NS, Driver
 from mooring.framework.config.types import KubeSchedulerConfiguration
 from mooring.inputs.admission import Admission, ClaimSources
@@ -20,37 +21,64 @@ from mooring.model.meta import KubeObject
 from mooring.model.node import Node
 from mooring.model.pod import Pod
 from mooring.model.workloads import PodDisruptionBudget
+from mooring.rules.conditions import typed_condition
+from mooring.scheduler.failure import POD_SCHEDULED
 from mooring.sim.controllers import claims_with, replacement, volume_claims_of
+from mooring.sim.group_states import GroupState, group_reason, group_states
 from mooring.sim.simulated_cluster import SimulatedCluster
-from mooring.sim.simulation import ATTEMPTS_A_POD, UNTIL_NS
+from mooring.sim.simulation import ATTEMPTS_A_POD, UNTIL_NS, Simulation
+
+# ---- A cluster after its scheduler has placed what it can: for manifests, whose pods no scheduler has seen yet.
+
+
+def settled(loaded: LoadedCluster) -> LoadedCluster:
+    """The cluster with its pending pods placed by a simulation, as far as they fit; victims of preemption are gone.
+
+    Raises ConfigError, and InputError for objects that contradict each other.
+    """
+    simulation = Simulation(loaded.objects, loaded.config, loaded.registry, loaded.gates)
+    simulation.run()
+    return replace(loaded, objects=simulation.objects(), queue=None)
 
 
 @dataclass(frozen=True, slots=True)
-class PreemptedPod:
-    """A pod that was preempted on `node`."""
+class AffectedPod(Published):
+    """A pod that changes do something to; `node` is where it was."""
 
     key: str
     node: str
+
+    @property
+    def namespace(self) -> str:
+        return self.key.rpartition("/")[0]
+
+    @property
+    def name(self) -> str:
+        return self.key.rpartition("/")[2]
+
+
+@dataclass(frozen=True, slots=True)
+class PreemptedPod(AffectedPod):
+    """A pod that was preempted on `node`."""
+
     preemptor: str
 
 
 @dataclass(frozen=True, slots=True)
-class GonePod:
+class GonePod(AffectedPod):
     """A pod that is deleted and not replaced."""
 
-    key: str
-    node: str
+    published = "namespace name node reason is_wanted"
     reason: str
     is_wanted: bool
     """Whether a change asked for it: a smaller scale, a deletion."""
 
 
 @dataclass(frozen=True, slots=True)
-class BlockedPod:
+class BlockedPod(AffectedPod):
     """A pod that a drain could not evict."""
 
-    key: str
-    node: str
+    published = "namespace name node budget message"
     budget: str
     message: str
 
@@ -129,14 +157,14 @@ class ChangingCluster:
 
     @property
     def admission(self) -> Admission:
-        """What an API server with these objects adds to new ones; `recount` forgets it."""
+        """The admission of an API server with these objects, which completes new ones; `recount` forgets it."""
         if self._admission is None:
             self._admission = Admission.of([*self.driver.objects.values()], self.loaded.gates)
         return self._admission
 
     @property
     def claim_sources(self) -> ClaimSources:
-        """What claims of new pods are created from; `recount` forgets it."""
+        """The objects that claims of new pods are created from; `recount` forgets it."""
         if self._claim_sources is None:
             self._claim_sources = ClaimSources.of(self.driver.objects.values(), self.loaded.gates)
         return self._claim_sources
@@ -267,3 +295,54 @@ class ChangingCluster:
         """Write the counts of budgets into their objects, where preemption reads them."""
         for budget in self.budgets.take_changed():
             self.driver.update(budget)
+
+
+# ---- What a cluster looks like at one moment: where each pod is, why the others are pending, and how full nodes are.
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterMoment:
+    """The pods of a cluster that has come to rest."""
+
+    nodes: dict[str, str]
+    """Pod -> its node; empty for a pod that is pending. Without pods that have finished or are being deleted unplaced."""
+    utilisation: Utilisation
+    groups: Mapping[str, GroupState] = field(default_factory=dict)
+    """Pod groups by key, if the scheduler heeds groups."""
+
+
+def moment_of(cluster: ChangingCluster) -> ClusterMoment:
+    pods = [pod for pod in cluster.pods() if pod.spec.node_name or not pod.is_terminating]
+    places = {pod.key: pod.spec.node_name for pod in pods}
+    scheduler = cluster.simulated.scheduler
+    for pod in pods:
+        counted = scheduler.placed(pod.id) if not pod.spec.node_name else None
+        if counted is not None and scheduler.waiting.get(pod.id) is None:
+            places[pod.key] = counted.spec.node_name  # a Bind plugin bound it without the driver
+    return ClusterMoment(places, utilisation_of(cluster.simulated.cluster.nodes), _groups(cluster, pods, places))
+
+
+def _groups(cluster: ChangingCluster, pods: Sequence[Pod], places: Mapping[str, str]) -> dict[str, GroupState]:
+    states = group_states(cluster.simulated.cluster, [(pod, places[pod.key]) for pod in pods])
+    for state in states.values():
+        if not state.is_placed:
+            state.message = group_reason(why_pending(cluster, key) for key, node in state.nodes.items() if not node)
+    return states
+
+
+def why_pending(cluster: ChangingCluster, key: str) -> str:
+    """Why a pod has no node."""
+    pod = cluster.find("Pod", key)
+    if not isinstance(pod, Pod):
+        return ""
+    simulated = cluster.simulated
+    if simulated.runner(pod) is None:
+        return f'no profile has the scheduler name "{pod.spec.scheduler_name}"'
+    waiting = simulated.scheduler.waiting.get(pod.id)
+    if waiting is not None:
+        return f"has room on {waiting.node_name} and waits for {', '.join(waiting.pending_plugins)}"
+    entry = simulated.scheduler.queued(key)
+    if entry is not None and entry.is_gated:
+        return entry.gating_message
+    condition = typed_condition(pod.status.conditions, POD_SCHEDULED)
+    return (condition.message if condition is not None else None) or "it was not attempted"

@@ -5,24 +5,131 @@ well. The pods that are pending beside the group take no part, except that those
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
-from mooring.answers.trial.asked_group import AskedGroup
+import msgspec
+
 from mooring.answers.trial.counterfactual import Edit, MovePod, PlacePod, PutObject, RemovePod
-from mooring.answers.trial.obstacles import with_obstacles
-from mooring.answers.trial.reasons import Reason, reasons_of
+from mooring.answers.trial.reasons import Reason, reasons_of, with_obstacles
 from mooring.cluster.cluster import Cluster
+from mooring.cluster.pods.pod_groups import gang_minimum
+from mooring.framework.config.feature_gates import with_defaults
+from mooring.inputs.input_errors import NoSuchPod
 from mooring.inputs.loaded_cluster import LoadedCluster
 from mooring.kit.clock import NS_PER_S
+from mooring.kit.words import alike_names, some
 from mooring.model.meta import KubeObject
 from mooring.model.node import Node
 from mooring.model.pod import Pod
+from mooring.model.workloads import GangPolicy, PodGroup
 from mooring.rules.conditions import typed_condition
 from mooring.scheduler.decision import Decision, NoFit, Placement
 from mooring.scheduler.failure import POD_SCHEDULED
 from mooring.scheduler.made_decision import MadeDecision, showing
 from mooring.sim.simulated_cluster import SimulatedCluster
+
+# ---- A pod group that a question is about: its PodGroup, and its pods with and without nodes.
+
+
+_OFF = (
+    "the feature gate GenericWorkload is off, so that pods are scheduled one by one; "
+    "add --feature-gates GenericWorkload=true,GangScheduling=true"
+)
+
+
+def has_groups(gates: Mapping[str, bool] | None) -> bool:
+    """Whether the scheduler attempts the pods of a group together."""
+    return with_defaults(gates)["GenericWorkload"]
+
+
+@dataclass(frozen=True, slots=True)
+class AskedGroup:
+    """One group, as the cluster has it."""
+
+    key: str
+    declared: PodGroup | None
+    """None: pods name the group, but there is no such object."""
+    pending: Sequence[Pod] = field(default=(), repr=False)
+    placed: Sequence[Pod] = field(default=(), repr=False)
+    gates: Mapping[str, bool] = field(default_factory=dict, repr=False)
+
+    @property
+    def is_all_or_nothing(self) -> bool:
+        """Whether it is a gang, and the scheduler heeds that."""
+        return gang_minimum(self.declared, self.gates) is not None
+
+    @property
+    def min_count(self) -> int:
+        """How many pods must fit before any of them goes: 1 if the group is no gang."""
+        return gang_minimum(self.declared, self.gates) or 1
+
+    @property
+    def needed(self) -> int:
+        """How many pods have to be on nodes for the group to count as placed: the minimum of a gang, else all."""
+        return self.min_count if self.is_all_or_nothing else self.member_count
+
+    @property
+    def member_count(self) -> int:
+        return len(self.pending) + len(self.placed)
+
+    @property
+    def is_placed(self) -> bool:
+        """Whether enough pods run already."""
+        return self.declared is not None and len(self.placed) >= max(self.needed, 1)
+
+    def with_min_count(self, number: int) -> PodGroup:
+        """The PodGroup with another minimum."""
+        assert self.declared is not None
+        policy = msgspec.structs.replace(self.declared.spec.scheduling_policy, gang=GangPolicy(number))
+        spec = msgspec.structs.replace(self.declared.spec, scheduling_policy=policy)
+        changed: PodGroup = msgspec.structs.replace(self.declared, spec=spec)
+        return changed
+
+    def with_pods(self, forms: Mapping[str, Pod]) -> "AskedGroup":
+        """The group with other forms of some of its pods, by key."""
+        return replace(self, pending=[forms.get(pod.key, pod) for pod in self.pending])
+
+
+def asked_group(loaded: LoadedCluster, key: str) -> AskedGroup:
+    """The group with this `namespace/name`."""
+    declared = next((item for item in loaded.objects if isinstance(item, PodGroup) and item.key == key), None)
+    pods = [pod for pod in loaded.pods() if pod.group_key == key]
+    return AskedGroup(
+        key,
+        declared,
+        [pod for pod in pods if not pod.spec.node_name],
+        [pod for pod in pods if pod.spec.node_name],
+        with_defaults(loaded.gates),
+    )
+
+
+def group_of(loaded: LoadedCluster, pod: Pod) -> AskedGroup | None:
+    """The group that the scheduler attempts a pending pod with; None if it attempts the pod alone."""
+    if pod.group_key is None or pod.spec.node_name or not has_groups(loaded.gates):
+        return None
+    return asked_group(loaded, pod.group_key)
+
+
+def group_named(loaded: LoadedCluster, name: str, namespace: str = "") -> AskedGroup:
+    """The group with this name. Raises NoSuchPod if it is not there, with similar names, or if groups are off."""
+    if not has_groups(loaded.gates):
+        raise NoSuchPod(f"PodGroup {name!r} cannot be explained: {_OFF}")
+    keys = {item.key for item in loaded.objects if isinstance(item, PodGroup)}
+    keys |= {pod.group_key for pod in loaded.pods() if pod.group_key is not None}
+    wanted = f"{namespace}/{name}" if namespace and "/" not in name else name
+    found = sorted(key for key in keys if wanted in (key, key.rpartition("/")[2]))
+    if len(found) > 1:
+        raise NoSuchPod(f"PodGroup {name!r} could be any of {some(found, 5)}: add its namespace")
+    if not found:
+        raise NoSuchPod(f"no PodGroup {wanted!r} among {len(keys)} groups{alike_names(wanted, sorted(keys))}")
+    return asked_group(loaded, found[0])
+
+
+def kind_of(pod: Pod) -> tuple[object, ...]:
+    """A key that pods of a group share if they are rejected for the same reason."""
+    return pod.shape, pod.label_set, pod.priority
+
 
 PATIENCE_NS = 60 * NS_PER_S
 """How long on the virtual clock a group is waited for: victims leave at once, and the longest backoff is ten seconds."""
@@ -38,8 +145,8 @@ class RejectedMember:
 
 
 @dataclass(slots=True)
-class TrialRecord:
-    """What was decided about the pods of the group, one after another, within one choice of nodes."""
+class AttemptRecord:
+    """The decisions about the pods of the group, one after another, within one choice of nodes."""
 
     nodes: dict[str, str] = field(default_factory=dict)
     """By key of the pod: the node that was free for it."""
@@ -51,15 +158,15 @@ class TrialRecord:
 
 @dataclass(frozen=True, slots=True)
 class GroupOutcome:
-    """What became of the group."""
+    """The outcome of an attempt of the group."""
 
     nodes: dict[str, str]
     """By key of the pod: the node that it is bound to."""
     is_placed: bool
     """Whether enough pods are on nodes."""
-    trial: TrialRecord
+    record: AttemptRecord
     """The first attempt: of several choices of nodes the one in which most pods fitted."""
-    trials: int
+    choices: int
     """How many choices of nodes the first attempt went through."""
     messages: dict[str, str]
     """By key of the pod: why it has no node, in the scheduler's words."""
@@ -87,7 +194,7 @@ class GroupTrials:
                 self._simulated.scheduler.nominated.promise(pod, pod.status.nominated_node_name)
         self.decisions = 0
         """How many decisions about single pods were made: what a search is bounded by."""
-        self._records: list[TrialRecord] | None = None
+        self._records: list[AttemptRecord] | None = None
         self._explains = False
         self._before = dict(self._driver.objects)
 
@@ -103,7 +210,7 @@ class GroupTrials:
         explain: bool = False,
         keep: bool = False,
     ) -> GroupOutcome:
-        """What becomes of the group once the edits are made; `group` has its pods in another form, or is another one.
+        """The outcome of the group once the edits are made; `group` has its pods in another form, or is another one.
 
         With `keep`, a group that is placed stays, with the edits.
         """
@@ -141,14 +248,14 @@ class GroupTrials:
         found = (self._driver.objects.get(("Pod", pod.key)) for pod in group.pending)
         return {pod.key: pod.spec.node_name for pod in found if isinstance(pod, Pod) and pod.spec.node_name}
 
-    def _outcome(self, group: AskedGroup, records: Sequence[TrialRecord]) -> GroupOutcome:
+    def _outcome(self, group: AskedGroup, records: Sequence[AttemptRecord]) -> GroupOutcome:
         nodes, objects = self._nodes(group), self._driver.objects
         evicted = [*dict.fromkeys(eviction.pod.key for eviction in self._simulated.evictions)]
         there = sum(("Pod", pod.key) in objects for pod in group.placed)  # a cure may remove some
         return GroupOutcome(
             nodes,
             bool(nodes) and there + len(nodes) >= group.needed,
-            max(records, key=lambda record: len(record.nodes), default=TrialRecord()),
+            max(records, key=lambda record: len(record.nodes), default=AttemptRecord()),
             len(records),
             {pod.key: self._message(pod) for pod in group.pending if pod.key not in nodes},
             evicted,
@@ -170,10 +277,10 @@ class GroupTrials:
         if self._records is not None:
             self._note(self._records, made.pod, made.cluster, made.decision)
 
-    def _note(self, records: list[TrialRecord], pod: Pod, cluster: Cluster, decision: Decision) -> None:
+    def _note(self, records: list[AttemptRecord], pod: Pod, cluster: Cluster, decision: Decision) -> None:
         """Reasons are read at once: they look at the nodes as they are in the middle of the attempt."""
         if not records or pod.key in records[-1]:
-            records.append(TrialRecord())  # each choice of nodes begins with the first pod again
+            records.append(AttemptRecord())  # each choice of nodes begins with the first pod again
         if isinstance(decision, Placement):
             records[-1].nodes[pod.key] = decision.node
         elif isinstance(decision, NoFit):

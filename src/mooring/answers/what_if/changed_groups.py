@@ -3,8 +3,9 @@
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Literal
 
+from mooring.answers.form.published import Published
 from mooring.answers.trial.group_trials import spread_of
 from mooring.kit.words import some
 from mooring.sim.group_states import GroupState
@@ -19,9 +20,10 @@ _TOLD: Mapping[GroupChange, str] = {
 
 
 @dataclass(frozen=True, slots=True)
-class ChangedGroup:
+class ChangedGroup(Published):
     """A group that is pending after the changes, or that was not placed before them."""
 
+    published = "key:podGroup change min_count members on_nodes message"
     key: str
     change: GroupChange
     nodes: Mapping[str, str] = field(repr=False)
@@ -35,15 +37,12 @@ class ChangedGroup:
         where = spread_of(node for node in self.nodes.values() if node)
         return f"{self.key} (group of {len(self.nodes)})", self.change, "", where
 
-    def content(self) -> dict[str, Any]:
-        return {
-            "podGroup": self.key,
-            "change": self.change,
-            "minCount": self.min_count,
-            "members": len(self.nodes),
-            "onNodes": sum(bool(node) for node in self.nodes.values()),
-            "message": self.message,
-        }
+    def members(self) -> int:
+        return len(self.nodes)
+
+    def on_nodes(self) -> int:
+        """How many of its pods have a node."""
+        return sum(bool(node) for node in self.nodes.values())
 
 
 def changed_groups(before: Mapping[str, GroupState], after: Mapping[str, GroupState]) -> list[ChangedGroup]:

@@ -6,12 +6,21 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from mooring.answers.form.answer import AnswerPlot, AnswerTable, ClusterAnswer
-from mooring.answers.form.data_table import Columns, DataTable, amount_column, data_table, percent_of, share_column
+from mooring.answers.form.data_table import Columns, DataTable, data_table, percent_of
 from mooring.answers.form.plots import use_plots
+from mooring.answers.form.published import fields_of, plain
 from mooring.answers.form.report_parts import BarPlot, Unit
 from mooring.answers.form.utilisation import GroupUse, Utilisation
-from mooring.answers.trial.changing_cluster import BlockedPod, ChangingCluster, GonePod, PreemptedPod
-from mooring.answers.trial.moments import ClusterMoment, why_pending
+from mooring.answers.simulate.simulation_tables import amount_columns
+from mooring.answers.trial.changing_cluster import (
+    AffectedPod,
+    BlockedPod,
+    ChangingCluster,
+    ClusterMoment,
+    GonePod,
+    PreemptedPod,
+    why_pending,
+)
 from mooring.answers.trial.workload_book import WorkloadName
 from mooring.answers.what_if.changed_groups import ChangedGroup, changed_groups, pods_in, told_changes
 from mooring.kit.words import count, some
@@ -51,20 +60,13 @@ def use_change_table(kind: str, groups: Mapping[str, Moments]) -> DataTable:
     """A row for each group, before and after, with the differences; `kind` is empty for the whole cluster."""
     resources = [*dict.fromkeys(name for pair in groups.values() for use in pair for name in use.amounts)]
     columns = dict[str, type]({kind: str} if kind else {})
-    for column, value in (("nodes", int), ("pods", int), *_resource_columns(resources)):
+    for column, value in (("nodes", int), ("pods", int), *amount_columns(resources).items()):
         columns |= {f"{column}_{when}": value for when in ("before", "after", "difference")}
     rows = (
         (*((name,) if kind else ()), *(value for pair in _values(*moments, resources) for value in _compared(*pair)))
         for name, moments in groups.items()
     )
     return data_table(columns, rows)
-
-
-def _resource_columns(resources: Iterable[str]) -> Iterable[tuple[str, type]]:
-    for name in resources:
-        yield amount_column(name, "requested"), int
-        yield amount_column(name, "allocatable"), int
-        yield share_column(name), float
 
 
 def _values(before: GroupUse, after: GroupUse, resources: Iterable[str]) -> Iterable[tuple[float | None, float | None]]:
@@ -80,21 +82,18 @@ def _compared(before: float | None, after: float | None) -> tuple[object, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class MovedPod:
+class MovedPod(AffectedPod):
     """A pod that has another node now: the one that replaces it has its name here."""
 
-    key: str
-    node: str
+    published = "namespace name node:from new_node:to"
     new_node: str
 
 
 @dataclass(frozen=True, slots=True)
-class PendingPod:
-    """A pod without a node after the changes."""
+class PendingPod(AffectedPod):
+    """A pod without a node after the changes; its `node` before is empty if it was pending or is new."""
 
-    key: str
-    node: str
-    """Where it was before; empty if it was pending or is new."""
+    published = "namespace name node:from message was_pending is_new"
     message: str
     is_new: bool
     """Whether it came with the changes."""
@@ -105,17 +104,15 @@ class PendingPod:
 
 
 @dataclass(frozen=True, slots=True)
-class PlacedPod:
-    """A pod that has a node after the changes and had none before."""
+class PlacedPod(AffectedPod):
+    """A pod that has a node after the changes and had none before: `node` is the new one."""
 
-    key: str
-    node: str
+    published = "namespace name node is_new"
     is_new: bool
 
 
 PodChange = tuple[str, str, str, str, str]
 """The pod, what happens to it, its node before and after, and why."""
-_Entry = MovedPod | PendingPod | PlacedPod | PreemptedPod | BlockedPod
 _COUNTED = ("moved", "pending", "placed", "preempted", "blocked")
 
 
@@ -240,7 +237,7 @@ class WhatIf(ClusterAnswer):
         ]
 
     def _pod_rows(self) -> Iterator[tuple[object, ...]]:
-        """What needs attention first. A line of a group stands for its pods."""
+        """The rows of pods, those that need attention first. A line of a group stands for its pods."""
         grouped = pods_in(self.groups)
         yield from ((*group.row(), _short(group.message)) for group in self.groups)
         yield from self.pod_changes(grouped)
@@ -288,54 +285,35 @@ class WhatIf(ClusterAnswer):
         }
 
     def content(self) -> dict[str, Any]:
+        preempted = [
+            {
+                **fields_of(each, "namespace name node"),
+                "preemptor": _named(each.preemptor),
+                "to": self.after_nodes.get(each.key, ""),
+            }
+            for each in self.preempted
+        ]
+        workloads = [
+            {"kind": name.kind, **_named(name.key), **{each: counts[each] for each in _COUNTED}}
+            for name, counts in self.workloads.items()
+        ]
+        utilisation = {
+            "total": {"before": self.before.total, "after": self.after.total},
+            "zones": _groups(self.before.zones, self.after.zones),
+            "pools": _groups(self.before.pools, self.after.pools),
+        }
         return {
-            "fits": self.fits,
-            "changes": self.changes,
-            "moved": [{**_named(each.key), "from": each.node, "to": each.new_node} for each in self.moved],
-            "pending": [
-                {
-                    **_named(each.key),
-                    "from": each.node,
-                    "message": each.message,
-                    "wasPending": each.was_pending,
-                    "isNew": each.is_new,
-                }
-                for each in self.pending
-            ],
-            "placed": [{**_named(each.key), "node": each.node, "isNew": each.is_new} for each in self.placed],
-            "preempted": [
-                {
-                    **_named(each.key),
-                    "node": each.node,
-                    "preemptor": _named(each.preemptor),
-                    "to": self.after_nodes.get(each.key, ""),
-                }
-                for each in self.preempted
-            ],
-            "gone": [
-                {**_named(each.key), "node": each.node, "reason": each.reason, "isWanted": each.is_wanted}
-                for each in self.gone
-            ],
-            "blocked": [
-                {**_named(each.key), "node": each.node, "budget": each.budget, "message": each.message}
-                for each in self.blocked
-            ],
-            "workloads": [
-                {"kind": name.kind, **_named(name.key), **{each: counts[each] for each in _COUNTED}}
-                for name, counts in self.workloads.items()
-            ],
-            "utilisation": {
-                "total": {"before": self.before.total.content(), "after": self.after.total.content()},
-                "zones": _groups(self.before.zones, self.after.zones),
-                "pools": _groups(self.before.pools, self.after.pools),
-            },
-            "notes": self.notes,
-            **({"groups": [each.content() for each in self.groups]} if self.groups else {}),
+            **fields_of(self, "fits changes moved pending placed"),
+            "preempted": preempted,
+            **fields_of(self, "gone blocked"),
+            "workloads": workloads,
+            "utilisation": plain(utilisation),
+            **fields_of(self, "notes groups?"),
         }
 
 
 def difference(changes: Sequence[str], before: ClusterMoment, cluster: ChangingCluster, after: ClusterMoment) -> WhatIf:
-    """What is different between two moments of a cluster."""
+    """The difference between two moments of a cluster."""
     was, now = before.nodes, after.nodes
     moved = [MovedPod(key, was[key], node) for key, node in now.items() if node and was.get(key) and was[key] != node]
     pending = [
@@ -365,7 +343,7 @@ def difference(changes: Sequence[str], before: ClusterMoment, cluster: ChangingC
     )
 
 
-def _by_workload(cluster: ChangingCluster, **entries: Sequence[_Entry]) -> dict[WorkloadName, Counter[str]]:
+def _by_workload(cluster: ChangingCluster, **entries: Sequence[AffectedPod]) -> dict[WorkloadName, Counter[str]]:
     """How many pods of each workload are in each list. A pod without a controller is in none."""
     found: dict[WorkloadName, Counter[str]] = {}
     for change, listed in entries.items():
@@ -383,14 +361,8 @@ def _named(key: str) -> dict[str, str]:
 
 
 def _groups(before: Mapping[str, GroupUse], after: Mapping[str, GroupUse]) -> list[dict[str, Any]]:
-    return [
-        {
-            "name": name,
-            "before": old.content(),
-            "after": new.content(),
-        }
-        for name, (old, new) in paired(before, after).items()
-    ]
+    pairs = paired(before, after).items()
+    return [{"name": name, "before": old, "after": new} for name, (old, new) in pairs]
 
 
 def _short(message: str) -> str:

@@ -7,9 +7,15 @@ from typing import Any
 import msgspec
 
 from mooring.answers.trial.changing_cluster import ChangingCluster
-from mooring.answers.trial.daemons import copy_daemons, sync_daemons
-from mooring.answers.trial.draining import evict_intolerant
-from mooring.answers.trial.new_nodes import equipment_of, equipped, node_like
+from mooring.answers.trial.changing_nodes import (
+    copy_daemons,
+    equipment_of,
+    equipped,
+    evict_intolerant,
+    free_names,
+    node_like,
+    sync_daemons,
+)
 from mooring.answers.what_if.targets import is_selector, nodes_of, reject, whole
 from mooring.api.kinds import node_name
 from mooring.api.validation.field_rules import label_key, label_value
@@ -37,11 +43,11 @@ def add_nodes(cluster: ChangingCluster, value: str | tuple[int, str | Mapping[st
     if isinstance(template, str) and node_name(template) in known:
         template = node_name(template)
     if isinstance(template, str) and template in known:
-        names = _free_names(cluster, f"{template}-new", count)
+        names = free_names(f"{template}-new", count, known)
         copied = [*_copied(cluster, known[template], names)]
     else:
         node = _template(cluster, template)
-        names = _free_names(cluster, node.name, count)
+        names = free_names(node.name, count, known)
         copied = [node_like(node, name) for name in names]
     for item in copied:
         cluster.driver.create(item)
@@ -74,17 +80,6 @@ def _template(cluster: ChangingCluster, template: str | Mapping[str, Any]) -> No
     if len(found) != 1:
         reject(f"{show(template)} has {len(found)} Node manifests; write one")
     return found[0]
-
-
-def _free_names(cluster: ChangingCluster, stem: str, count: int) -> list[str]:
-    """Names for new nodes, numbered from 1, without those that are taken."""
-    names: list[str] = []
-    number = 0
-    while len(names) < count:
-        number += 1
-        if cluster.find("Node", f"{stem}-{number}") is None:
-            names.append(f"{stem}-{number}")
-    return names
 
 
 def _copied(cluster: ChangingCluster, template: Node, names: Sequence[str]) -> Iterator[KubeObject]:

@@ -4,14 +4,12 @@ import os
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from mooring.answers.trial.changing_cluster import ChangingCluster
-from mooring.answers.trial.draining import cordon, drain, remove_nodes
-from mooring.answers.trial.moments import moment_of
+from mooring.answers.trial.changing_cluster import ChangingCluster, moment_of
+from mooring.answers.trial.changing_nodes import cordon, drain, remove_nodes
 from mooring.answers.what_if.difference import WhatIf, difference
 from mooring.answers.what_if.node_changes import add_nodes, label, taint
-from mooring.answers.what_if.object_changes import apply, delete
-from mooring.answers.what_if.scaling import scale
 from mooring.answers.what_if.targets import nodes_of, reject
+from mooring.answers.what_if.workload_changes import apply, delete, scale
 from mooring.api.validation.problem import Problem, show
 from mooring.framework.config import ConfigError
 from mooring.framework.config.types import KubeSchedulerConfiguration
@@ -21,7 +19,7 @@ from mooring.inputs.loaded_cluster import Config, LoadedCluster, configuration_o
 from mooring.kit.words import count, did_you_mean, similar
 
 Change = tuple[str, Any]
-"""What to do, and to what: the text that the option of that name takes on the command line, or a dictionary
+"""The name of a change and its value: the text that the option of that name takes on the command line, or a dictionary
 instead of a file."""
 
 
@@ -38,7 +36,7 @@ def what_if(loaded: LoadedCluster, changes: Iterable[Change], validation: Valida
 
 
 def what_if_after(cluster: ChangingCluster, changes: Iterable[Change]) -> WhatIf:
-    """The same with a cluster that the caller looks at afterwards. It must be new."""
+    """`what_if` with a cluster that the caller looks at afterwards. It must be new."""
     wanted = [*changes]
     _note_input(cluster)
     cluster.settle()
@@ -98,13 +96,13 @@ CHANGES: Mapping[str, Callable[[ChangingCluster, Any], None]] = {
     "taint": taint,
     "label": label,
 }
-"""What can be changed, in the order of the help text."""
+"""The changes by name, in the order of the help text."""
 _OF_DATA = ("add-nodes", "add_nodes", "apply", "config")
 """Changes that take dictionaries as well; all others take a text."""
 
 
 def _note_input(cluster: ChangingCluster) -> None:
-    """What the reader should know about the input."""
+    """Note what the reader should know about the input."""
     simulated = cluster.simulated
     if simulated.unasked:
         cluster.note(f"{count(len(simulated.unasked), 'extender')} of the configuration not called")

@@ -1,4 +1,4 @@
-"""What a change names: nodes by name or by selector, and objects as KIND/[NAMESPACE/]NAME."""
+"""The targets of changes: nodes by name or by selector, and objects as KIND/[NAMESPACE/]NAME."""
 
 from collections.abc import Iterable, Sequence
 from typing import NoReturn

@@ -4,7 +4,7 @@ import click
 
 from mooring.answers.explain.cure_search import DECISIONS
 from mooring.answers.explain.explain import explain_named
-from mooring.answers.trial.settled import settled
+from mooring.answers.trial.changing_cluster import settled
 from mooring.cli.answering import ClusterSource, asks_cluster, output_form, own_output, print_answer
 
 EPILOG = """

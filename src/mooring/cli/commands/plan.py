@@ -6,8 +6,14 @@ from typing import Any
 import click
 
 from mooring.answers.plan.plan import plan as ask_plan
-from mooring.answers.plan.solver import SolverMissing
-from mooring.cli.answering import ClusterSource, ShownAnswer, asks_cluster, own_output, shows_answer
+from mooring.answers.plan.programs import SolverMissing
+from mooring.cli.answering import (
+    ClusterSource,
+    ShownAnswer,
+    asks_cluster,
+    own_output,
+    shows_answer,
+)
 from mooring.cli.options import file_option
 from mooring.cli.refusal import refuse
 from mooring.cli.terminal import LateBar

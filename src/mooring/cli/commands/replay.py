@@ -10,9 +10,8 @@ import click
 from mooring.answers.compare.comparing import config_name
 from mooring.answers.compare.comparison import Comparison
 from mooring.answers.compare.workers import RunFault
-from mooring.answers.recorded.following import follow_pod
 from mooring.answers.recorded.open_loop import recorded_settings, would_have
-from mooring.answers.recorded.pod_story import PodStory
+from mooring.answers.recorded.pod_story import PodStory, follow_pod
 from mooring.answers.recorded.replaying import ReplayAnswer
 from mooring.answers.recorded.replaying import replay as replay_runs
 from mooring.cli.answering import output_form, own_output, print_answer, tell_notes, warn

@@ -16,11 +16,11 @@ from typing import Any
 
 import click
 
-from mooring.answers.explain.group_explanation import GroupExplanation
+from mooring.answers.explain.explanation import GroupExplanation
 from mooring.answers.simulate.day_answer import DayAnswer
 from mooring.answers.simulate.simulating import place_pending, run_day
 from mooring.answers.simulate.simulation_answer import SimulationAnswer, explanation_tables
-from mooring.answers.what_if.applied_files import with_applied
+from mooring.answers.what_if.workload_changes import with_applied
 from mooring.api.kinds import KINDS
 from mooring.api.validation.problem import Problem, show
 from mooring.cli.answering import (

@@ -1,6 +1,6 @@
-"""Cures by other pods: a higher priority that evicts some, one or two that move to other nodes, one or two that leave."""
+"""Cures around the pod: nodes that are uncordoned, mended or added, and other pods that are evicted, moved or removed."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import combinations
 from typing import TypeVar
@@ -12,20 +12,134 @@ from mooring.answers.explain.cure import (
     ANOTHER_MOVE,
     BROKEN_BUDGET,
     EACH,
+    MORE_NODES,
     MOVE,
     RAISE_PRIORITY,
     REMOVE_POD,
+    UNCORDON,
     VICTIM,
     Cure,
     Patient,
-    with_spec,
 )
-from mooring.answers.trial.counterfactual import ChangePod, Edit, MovePod, RemovePod
-from mooring.answers.trial.owners import is_daemon
+from mooring.answers.trial.changing_nodes import (
+    STATE_TAINTS,
+    equipment_of,
+    equipped,
+    free_names,
+    node_like,
+    with_cordon,
+)
+from mooring.answers.trial.counterfactual import ChangePod, Edit, MovePod, PlacePod, PutObject, RemovePod, with_spec
 from mooring.answers.trial.reasons import reasons_of
+from mooring.answers.trial.workload_book import is_daemon
+from mooring.cluster.cluster import Cluster
+from mooring.controllers.nodes.node_lifecycle import UNSCHEDULABLE
+from mooring.model.devices import ResourceSlice
+from mooring.model.names import HOSTNAME
+from mooring.model.node import Node, Taint
 from mooring.model.pod import Pod
+from mooring.model.storage import CSINode
 from mooring.plugins.preemption.search import budgets_of, split_by_budget
 from mooring.scheduler.decision import NoFit, Placement
+
+# ---- Cures by nodes: uncordon one, bring one back, or add one like those that are there.
+
+
+MAX_NODES = 40
+"""How many nodes of each kind are tried."""
+MEND_NODE = MORE_NODES - 5
+
+
+def by_uncordoning(patient: Patient) -> Iterator[Cure]:
+    """Nodes that are cordoned."""
+    nodes = [node for node in patient.trials.cluster.nodes.nodes if node is not None and node.spec.unschedulable]
+    for node in nodes[:MAX_NODES]:
+        yield from patient.cures(
+            "uncordon", f"uncordon node {node.name}", UNCORDON, PutObject(with_cordon(node, False))
+        )
+
+
+def by_mending(patient: Patient) -> Iterator[Cure]:
+    """Nodes with taints that Kubernetes sets by itself: not ready, unreachable, under pressure."""
+    tried = 0
+    for node in patient.trials.cluster.nodes.nodes:
+        own = [
+            taint.key for taint in _taints(node) if taint.key.startswith(STATE_TAINTS) and taint.key != UNSCHEDULABLE
+        ]
+        if node is None or not own or tried >= MAX_NODES:
+            continue
+        tried += 1
+        text = f"mend node {node.name}, which has the taint {', '.join(own)}"
+        yield from patient.cures("mend-node", text, MEND_NODE, PutObject(_mended(node)))
+
+
+def _taints(node: Node | None) -> list[Taint]:
+    return list(node.spec.taints or ()) if node is not None else []
+
+
+def _mended(node: Node) -> Node:
+    taints = [taint for taint in _taints(node) if not taint.key.startswith(STATE_TAINTS)]
+    return msgspec.structs.replace(node, spec=msgspec.structs.replace(node.spec, taints=taints or None))
+
+
+def by_one_more(patient: Patient) -> Iterator[Cure]:
+    """A new node like one that is there: one try for each kind of node, those that are most frequent first."""
+    cluster = patient.trials.cluster
+    for model, number in kinds_of_nodes(cluster)[:MAX_NODES]:
+        edits = one_more_like(cluster, model)
+        alike = f"{number} like it" if number > 1 else "the only one of its kind"
+        yield from patient.cures("add-node", f"add a node like {model.name} ({alike})", MORE_NODES, *edits)
+
+
+def kinds_of_nodes(cluster: Cluster) -> list[tuple[Node, int]]:
+    """One node of each kind with how many there are, the most frequent kind first. A kind has the same amounts, taints,
+    numbers of devices, and labels, but for its hostname."""
+    first: dict[Hashable, Node] = {}
+    counts: dict[Hashable, int] = {}
+    devices = _devices(cluster)
+    for node in cluster.nodes.nodes:
+        if node is not None:
+            kind = _kind(node), frozenset(devices.get(node.name, {}).items())
+            first.setdefault(kind, node)
+            counts[kind] = counts.get(kind, 0) + 1
+    return [(first[kind], counts[kind]) for kind in sorted(counts, key=lambda kind: -counts[kind])]
+
+
+def _devices(cluster: Cluster) -> dict[str, dict[str, int]]:
+    """Node -> driver -> how many devices it has."""
+    found: dict[str, dict[str, int]] = {}
+    for item in cluster.objects[ResourceSlice].values():
+        if isinstance(item, ResourceSlice) and item.spec.node_name:
+            own = found.setdefault(item.spec.node_name, {})
+            own[item.spec.driver] = own.get(item.spec.driver, 0) + len(item.spec.devices or ())
+    return found
+
+
+def _kind(node: Node) -> Hashable:
+    labels = frozenset((key, value) for key, value in node.labels.items() if key != HOSTNAME and value != node.name)
+    amounts = frozenset((node.status.allocatable or {}).items())
+    return labels, amounts, frozenset(_taints(_mended(node)))
+
+
+def one_more_like(cluster: Cluster, model: Node, number: int = 1) -> list[Edit]:
+    """A new node with the amounts, labels and taints of another one, its devices and drivers, and its DaemonSet pods.
+
+    It is the one with this number among several that are added.
+    """
+    name = free_names(f"{model.name}-copy", number, cluster.nodes.row_book)[-1]
+    objects = [*cluster.objects[CSINode].values(), *cluster.objects[ResourceSlice].values()]
+    edits: list[Edit] = [PutObject(node_like(model, name))]
+    edits += [PutObject(equipped(item, name)) for item in equipment_of(model.name, objects)]
+    row = cluster.nodes.row_book[model.name]
+    edits += [PlacePod(_copy(pod, name)) for pod in cluster.nodes.pods_on[row] if is_daemon(pod)]
+    return edits
+
+
+def _copy(pod: Pod, node: str) -> Pod:
+    metadata = msgspec.structs.replace(pod.metadata, name=f"{pod.name}-{node}"[:253], uid="")
+    spec = msgspec.structs.replace(pod.spec, node_name=node)
+    return Pod(metadata=metadata, spec=spec, status=pod.status)
+
 
 T = TypeVar("T")
 
@@ -34,7 +148,7 @@ MAX_ROWS = 30
 MAX_LEAVERS = 12
 """How many pods of a node are tried, one by one and in pairs."""
 HIGHEST_PRIORITY = 1_000_000_000
-"""What users may give a PriorityClass."""
+"""The highest value that users may give a PriorityClass."""
 
 # ---- a higher priority
 
@@ -177,7 +291,7 @@ def _moved(patient: Patient, leavers: Sequence[Pod], node: str) -> Cure | None:
 
 def _new_home(patient: Patient, pod: Pod, moves: Sequence[MovePod]) -> str | None:
     """Where the core puts a pod that has to move, after the others have moved."""
-    loose = Pod(metadata=pod.metadata, spec=msgspec.structs.replace(pod.spec, node_name=""), status=pod.status)
+    loose = pod.with_node("")
     if not moves:
         decision = patient.trials.decide(loose)
     else:
