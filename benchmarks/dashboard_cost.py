@@ -27,9 +27,9 @@ from mooring.kit.clock import SteadyClock
 from mooring.model.node import Node
 from mooring.model.pod import Pod
 from mooring.scheduler.inputs import BindAnswered, ObjectAdded, ObjectRemoved, ObjectUpdated
-from mooring.scheduler.metrics import SchedulerMetrics
 from mooring.scheduler.scheduler import Scheduler
-from mooring.state.assembly import build_scheduler
+from mooring.scheduler.scheduler_metrics import SchedulerMetrics
+from mooring.state.scheduler_assembly import build_scheduler
 
 BATCH = 500
 READINGS = 50

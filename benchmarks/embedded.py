@@ -21,7 +21,7 @@ from mooring.apiclient.kubeconfig.loading import find_connection
 from mooring.apiserver.resource_api import ResourceApi
 from mooring.app.node_actions import own_connection
 from mooring.controllers.nodes.simulated_nodes import make_nodes
-from mooring.embedded.cluster import EmbeddedCluster
+from mooring.embedded.embedded_cluster import EmbeddedCluster
 from mooring.embedded.seeding import seed
 from mooring.kit.process import relax_collector
 

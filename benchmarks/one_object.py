@@ -28,7 +28,7 @@ from mooring.api.decode import decode_json
 from mooring.drivers.simulated_driver import START_NS, Driver
 from mooring.framework import config
 from mooring.kit.clock import VirtualClock
-from mooring.state.assembly import all_plugins, build_scheduler
+from mooring.state.scheduler_assembly import all_plugins, build_scheduler
 
 SIZES = (10, 1000, 10_000)
 LIMIT_S = 300

@@ -27,8 +27,8 @@ from mooring.scheduler import scheduler as scheduler_module
 from mooring.scheduler.core import Core
 from mooring.scheduler.inputs import BindAnswered, Input, ObjectAdded, ObjectRemoved, ObjectUpdated
 from mooring.scheduler.scheduler import Scheduler
-from mooring.state.assembly import Recorder, build_scheduler
 from mooring.state.recording.recorder import record_run, scheduler_header
+from mooring.state.scheduler_assembly import Recorder, build_scheduler
 
 Step = tuple[Input | None, list[Intent]]
 """An input, or None for an attempt, and what the scheduler asks for."""

@@ -27,7 +27,7 @@ from mooring.drivers.simulated_driver import START_NS, Driver
 from mooring.framework import config
 from mooring.kit.clock import VirtualClock
 from mooring.kit.process import relax_collector
-from mooring.state.assembly import all_plugins, build_scheduler
+from mooring.state.scheduler_assembly import all_plugins, build_scheduler
 
 NODES, PODS, ALIVE, TEMPLATES = 5000, 30000, 5000, "5000,10000,20000,50000"
 _TELL_EVERY = 5000

@@ -26,10 +26,10 @@ from mooring.kit.process import relax_collector
 from mooring.model.node import Node
 from mooring.model.pod import Pod
 from mooring.scheduler.inputs import BindAnswered, ObjectAdded
-from mooring.scheduler.metrics import SchedulerMetrics
 from mooring.scheduler.scheduler import Scheduler
+from mooring.scheduler.scheduler_metrics import SchedulerMetrics
 from mooring.serve.tracing import PLUGIN_THRESHOLD, Tracing, tracing_settings
-from mooring.state.assembly import build_scheduler
+from mooring.state.scheduler_assembly import build_scheduler
 
 SHARES = (None, 0.0, 0.01, 0.1, 1.0)
 """None: tracing is off."""

@@ -8,7 +8,7 @@ import pytest
 
 from mooring.model.devices import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceSlice
 from mooring.model.pod import Pod
-from mooring.plugins.devices import search as device_search
+from mooring.plugins.devices import device_search
 
 DRIVER = "gpu.example.com"
 JsonObject = dict[str, Any]

@@ -16,7 +16,7 @@ from mooring.framework.contract.intents import Call
 from mooring.kit.clock import NS_PER_S, VirtualClock
 from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
-from mooring.state.assembly import build_scheduler
+from mooring.state.scheduler_assembly import build_scheduler
 
 URL = "http://127.0.0.1:9999/sched"
 

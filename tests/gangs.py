@@ -13,8 +13,8 @@ from mooring.kit.clock import VirtualClock
 from mooring.model.pod import Pod
 from mooring.model.workloads import PodGroup
 from mooring.plugins.builtin import in_tree
-from mooring.scheduler.metrics import SchedulerMetrics
-from mooring.state.assembly import build_scheduler
+from mooring.scheduler.scheduler_metrics import SchedulerMetrics
+from mooring.state.scheduler_assembly import build_scheduler
 
 BOTH_GATES = {"GenericWorkload": True, "GangScheduling": True}
 

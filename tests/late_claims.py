@@ -24,7 +24,7 @@ from mooring.scheduler.inputs import (
     TimePassed,
     WriteAnswered,
 )
-from mooring.state.assembly import build_scheduler
+from mooring.state.scheduler_assembly import build_scheduler
 
 Name = tuple[type[KubeObject], str]
 

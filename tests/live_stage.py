@@ -21,7 +21,7 @@ from mooring.kit.clock import NS_PER_S, SteadyClock, VirtualClock
 from mooring.model.pod import Pod
 from mooring.scheduler.inputs import ObjectAdded, ObjectRemoved, ObjectUpdated
 from mooring.scheduler.scheduler import Scheduler
-from mooring.state.assembly import build_scheduler
+from mooring.state.scheduler_assembly import build_scheduler
 from recording_server import Time
 from silent_writer import SilentWriter
 

@@ -14,11 +14,11 @@ from mooring.model.meta import KubeObject
 from mooring.scheduler.decide import DecideOptions, by_seed
 from mooring.scheduler.inputs import Input, ObjectAdded, ObjectRemoved, ObjectUpdated
 from mooring.scheduler.scheduler import Scheduler
-from mooring.state.assembly import Recorder, build_scheduler
-from mooring.state.recording.observer import ObserverRecorder, observe_run
+from mooring.state.recording.cluster_observer import ObserverRecorder, observe_run
 from mooring.state.recording.recorder import record_run, scheduler_header
 from mooring.state.recording.run_files import RecordingLimits
 from mooring.state.recording.segment_file import SegmentHeader
+from mooring.state.scheduler_assembly import Recorder, build_scheduler
 
 
 class Changes(Protocol):

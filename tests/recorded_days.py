@@ -11,9 +11,9 @@ from mooring.kit.clock import NS_PER_S
 from mooring.model.meta import KubeObject
 from mooring.sim.day import Day, DayReport
 from mooring.sim.simulated_cluster import SimulationRecording
-from mooring.state.recording.reading import RecordedRun, runs_in
 from mooring.state.recording.recorder import RecordingSettings
 from mooring.state.recording.run_files import RecordingLimits
+from mooring.state.recording.run_reading import RecordedRun, runs_in
 
 
 def day_recording(

@@ -11,8 +11,8 @@ from mooring.framework import config as configuration
 from mooring.inputs.arrivals import arrivals_of
 from mooring.scheduler.scheduler import Scheduler
 from mooring.serve.cache_debugger import snapshot
-from mooring.state.recording.reading import RecordedRun
 from mooring.state.recording.run_files import RecordingLimits
+from mooring.state.recording.run_reading import RecordedRun
 from mooring.state.replay.differences import is_decision
 from mooring.state.replay.replayer import Replayer
 from recorded_days import only_run, record_day

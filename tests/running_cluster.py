@@ -29,7 +29,7 @@ import yaml
 
 from mooring.app.up import EmbeddedService, ServiceSettings, serving
 from mooring.controllers.nodes.simulated_nodes import make_nodes
-from mooring.embedded.cluster import EmbeddedCluster, EmbeddedSettings
+from mooring.embedded.embedded_cluster import EmbeddedCluster, EmbeddedSettings
 from mooring.embedded.seeding import seed
 
 PATIENCE_S = 120.0

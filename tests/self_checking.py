@@ -16,9 +16,9 @@ from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
 from mooring.scheduler.inputs import Input
 from mooring.scheduler.scheduler import Scheduler
-from mooring.state.assembly import build_scheduler
 from mooring.state.check.check import SelfCheck
-from mooring.state.check.difference import StateDifference
+from mooring.state.check.found_difference import StateDifference
+from mooring.state.scheduler_assembly import build_scheduler
 
 ZONE, HOST = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
 GATES = {"GenericWorkload": True, "GangScheduling": True}

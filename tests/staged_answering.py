@@ -6,7 +6,7 @@ import sys
 import time
 from typing import Any, BinaryIO
 
-from mooring.dashboard.questions import answering
+from mooring.dashboard.questions import question_process as answering
 
 HOW = "STAGED_ANSWERING"
 

@@ -13,7 +13,7 @@ from mooring.framework import config
 from mooring.kit.clock import VirtualClock
 from mooring.plugin import KubeObject, Pod
 from mooring.plugins.builtin import in_tree
-from mooring.state.assembly import build_scheduler
+from mooring.state.scheduler_assembly import build_scheduler
 
 HEAD = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
 POST_FILTERS = ("DynamicResources", "TeamQueues", "DefaultPreemption")

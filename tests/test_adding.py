@@ -55,7 +55,7 @@ from typing import Any
 
 from asking import MERGE_PATCH, STRATEGIC_PATCH, TABLE, ask, begin, heard
 from mooring.apiclient.reflectors.reflector import WATCHED
-from mooring.embedded.cluster import EmbeddedSettings
+from mooring.embedded.embedded_cluster import EmbeddedSettings
 from mooring.framework import config
 from mooring.framework.contract.context import SchedulingContext
 from mooring.framework.contract.events import Action, Change, ClusterEvent, Registration
@@ -66,7 +66,7 @@ from mooring.serve.cache_debugger import snapshot
 from mooring.api.kinds import is_read, kind_problem
 from mooring.api.kinds.licences import LICENCE, Licence
 from mooring.model.pod import Pod
-from mooring.state.assembly import all_plugins
+from mooring.state.scheduler_assembly import all_plugins
 from virtual_cluster import VirtualCluster
 
 LICENCES = "/apis/example.com/v1/namespaces/default/licences"

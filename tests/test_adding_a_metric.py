@@ -10,7 +10,7 @@ import sys
 sys.path.insert(0, {str(ROOT / "tests")!r})
 from build import a_cluster, a_node, a_pod
 from mooring.framework import config
-from mooring.state.assembly import build_runners
+from mooring.state.scheduler_assembly import build_runners
 from mooring.scheduler.decide import DecideOptions, decide
 from mooring.scheduler.observer import Observer
 

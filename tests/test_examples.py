@@ -24,7 +24,7 @@ from mooring.inputs.load_plan import read_load_plan
 from mooring.scheduler.decide import DecideOptions, decide
 from mooring.scheduler.decision import Placement
 from mooring.scheduler.observer import Observer
-from mooring.state.assembly import all_plugins, build_runners
+from mooring.state.scheduler_assembly import all_plugins, build_runners
 
 ROOT = Path(__file__).parent.parent
 EXAMPLES = ROOT / "examples"

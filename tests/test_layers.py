@@ -60,7 +60,7 @@ ROOMS: dict[str, tuple[tuple[str, ...], ...]] = {
     "framework": (("config",), ("contract",), ("profile",), ("kept",), ("attempts",)),
     "inputs": (("dumps",),),
     "plugins": (("nodes", "resources", "affinity", "volumes", "devices", "preemption"),),
-    "scheduler": (("extenders",), ("groups",)),
+    "scheduler": (("groups",),),
     "serve": (("pages", "lease"),),
     "state": (("check", "recording"), ("replay",)),
 }

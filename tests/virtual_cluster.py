@@ -5,7 +5,7 @@ from typing import Any
 
 from asking import MERGE_PATCH, NODES, PODS, STRATEGIC_PATCH, ask
 from cluster_api import START_NS
-from mooring.embedded.cluster import EmbeddedCluster, EmbeddedSettings
+from mooring.embedded.embedded_cluster import EmbeddedCluster, EmbeddedSettings
 from mooring.kit.clock import NS_PER_S, VirtualClock
 
 JsonObject = dict[str, Any]

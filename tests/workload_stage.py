@@ -8,7 +8,7 @@ from mooring.api.kind_spec import KindSpec
 from mooring.api.kinds import RESOURCES
 from mooring.apiserver.admission.object_meta import Deletion
 from mooring.apiserver.resource_api import ResourceApi
-from mooring.controllers.assembly import workload_controllers
+from mooring.controllers.all_controllers import workload_controllers
 from mooring.controllers.control_loop import ControlLoop
 from mooring.kit.clock import NS_PER_S, VirtualClock
 

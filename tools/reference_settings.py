@@ -25,7 +25,7 @@ from mooring.framework.config.types import (
     Section,
 )
 from mooring.framework.profile.profiles import build_profiles
-from mooring.state.assembly import all_plugins
+from mooring.state.scheduler_assembly import all_plugins
 
 FOLLOWING = ("apiVersion", "kind")
 """Fields that arguments may leave out: they follow from the name of the plugin."""

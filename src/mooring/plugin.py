@@ -104,9 +104,9 @@ from mooring.model.quantity import parse as parse_quantity
 from mooring.model.selectors import compile_selector
 from mooring.model.shape import PodPart
 from mooring.model.workloads import PodDisruptionBudget, PodGroup
-from mooring.plugins.pod_groups import is_own_group, joins_group
+from mooring.plugins.group_plugins import is_own_group, joins_group
 from mooring.plugins.preemption.default_preemption import is_being_preempted
-from mooring.plugins.preemption.search import KeptBudgets, NodeDryRun
+from mooring.plugins.preemption.victim_search import KeptBudgets, NodeDryRun
 
 API_VERSION = "1"
 """The version of this list of names. It rises when a name goes away or changes so that a plugin has to follow."""

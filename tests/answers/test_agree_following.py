@@ -17,10 +17,10 @@ from mooring.kit.clock import NS_PER_S
 from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
 from mooring.scheduler.inputs import ObjectAdded, ObjectUpdated
-from mooring.state.assembly import all_plugins
-from mooring.state.recording.reading import runs_in
 from mooring.state.recording.run_files import RecordingLimits, segments_in
+from mooring.state.recording.run_reading import runs_in
 from mooring.state.recording.segment_file import RecordingError
+from mooring.state.scheduler_assembly import all_plugins
 from recorded_clusters import an_observer, schedule_all
 
 TWO = [a_node("good", cpu="8"), a_node("less", cpu="7")]

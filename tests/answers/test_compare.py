@@ -17,9 +17,9 @@ from random_clusters import clusters
 from build import a_node, a_pod
 from how_many import examples
 from mooring.answers.compare import workers
+from mooring.answers.compare.compared_run import run_once
 from mooring.answers.compare.comparing import compare
 from mooring.answers.compare.comparison import Comparison
-from mooring.answers.compare.run import run_once
 from mooring.answers.compare.run_plan import UnusablePlan
 from mooring.answers.compare.workers import RunFault
 from mooring.framework import config as configuration
@@ -31,7 +31,7 @@ from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
 from mooring.sim.day import Day
 from mooring.sim.simulation import Simulation
-from mooring.state.assembly import all_plugins
+from mooring.state.scheduler_assembly import all_plugins
 
 ROOT = Path(__file__).parent.parent.parent
 SCHEMA = json.loads((ROOT / "docs" / "schemas" / "compare.v1.json").read_text())
@@ -313,7 +313,7 @@ def test_plugins_that_are_not_in_files_keep_the_runs_in_this_process() -> None:
 
 
 def test_runs_with_too_many_pods_have_digests_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mooring.answers.compare.run.PLACEMENTS", 3)
+    monkeypatch.setattr("mooring.answers.compare.compared_run.PLACEMENTS", 3)
     same = compare(SMALL, ["default", "default"])
     assert (same.differing, same.is_different) == (None, False)
     assert same.notes == ["there are so many pods that only digests of their placements were kept"]

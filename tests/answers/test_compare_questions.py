@@ -13,9 +13,9 @@ import pytest
 
 from build import a_node, a_pod
 from mooring.answers.compare import comparing
+from mooring.answers.compare.compared_run import RunInputs, RunResult, run_once
 from mooring.answers.compare.comparing import compare, comparison_of, config_name
 from mooring.answers.compare.comparison import Comparison
-from mooring.answers.compare.run import RunInputs, RunResult, run_once
 from mooring.answers.compare.run_plan import RunPlan, UnusablePlan, digest_of, plan_runs
 from mooring.framework import config as configuration
 from mooring.framework.config import ConfigError
@@ -27,7 +27,7 @@ from mooring.inputs.load_plan import read_load_plan
 from mooring.inputs.loaded_cluster import LoadedCluster
 from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
-from mooring.state.assembly import all_plugins
+from mooring.state.scheduler_assembly import all_plugins
 
 HEADER = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
 DEFAULT = configuration.default()

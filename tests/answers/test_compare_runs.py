@@ -16,11 +16,11 @@ import pytest
 from build import a_node, a_pod
 from mooring.answers.compare import workers
 from mooring.answers.compare import workers as dask_workers
+from mooring.answers.compare.compared_run import HOUR_NS, RunInputs, RunResult, run_once
 from mooring.answers.compare.comparing import compare
 from mooring.answers.compare.figures import RunFigures, UseFigures, WaitFigures
 from mooring.answers.compare.node_use import FragmentationGauge
-from mooring.answers.compare.placements import placements_digest, unpack
-from mooring.answers.compare.run import HOUR_NS, RunInputs, RunResult, run_once
+from mooring.answers.compare.placement_table import placements_digest, unpack
 from mooring.answers.compare.run_plan import RunPlan
 from mooring.answers.compare.workers import RunFault
 from mooring.api.validation.problem import Problem
@@ -34,7 +34,7 @@ from mooring.kit.version import VERSION
 from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
 from mooring.model.workloads import ReplicationController, Service
-from mooring.state.assembly import all_plugins
+from mooring.state.scheduler_assembly import all_plugins
 
 
 def a_plan(name: str) -> RunPlan:
@@ -363,7 +363,7 @@ def horizons(monkeypatch: pytest.MonkeyPatch) -> list[int]:
             found.append(horizon_ns // 10**9)
             super().__init__(simulated, shapes, horizon_ns)
 
-    monkeypatch.setattr("mooring.answers.compare.run.FragmentationGauge", Gauge)
+    monkeypatch.setattr("mooring.answers.compare.compared_run.FragmentationGauge", Gauge)
     return found
 
 
@@ -423,7 +423,7 @@ def test_runs_with_so_many_pods_keep_their_placements_and_with_more_only_the_dig
     items = [a_node("n"), pending("p"), pending("q")]
     digests = set()
     for limit, is_kept in ((2, True), (1, False)):
-        monkeypatch.setattr("mooring.answers.compare.run.PLACEMENTS", limit)
+        monkeypatch.setattr("mooring.answers.compare.compared_run.PLACEMENTS", limit)
         found = at_once(*items)
         digests.add(found.placements_digest)
         assert bool(found.placements) is is_kept

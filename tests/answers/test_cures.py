@@ -13,7 +13,7 @@ from mooring.answers.explain.cure import Cure
 from mooring.answers.explain.cure_search import find_cures
 from mooring.answers.explain.request_cures import step_of, with_requests
 from mooring.answers.trial.counterfactual import ChangePod, Counterfactual, changed_pod, edited
-from mooring.cluster.pods.cache import check_table
+from mooring.cluster.cache import check_table
 from mooring.inputs.loaded_cluster import LoadedCluster, load
 from mooring.model.pod import Pod
 

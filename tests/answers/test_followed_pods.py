@@ -11,7 +11,7 @@ from mooring.answers.recorded.pod_story import PodFacts, PodFollower, PodStory
 from mooring.inputs.input_errors import NoSuchPod
 from mooring.model.pod import Pod
 from mooring.scheduler.inputs import BindAnswered, Input, ObjectAdded, ObjectRemoved, ObjectUpdated
-from mooring.state.recording.reading import RecordedStep
+from mooring.state.recording.run_reading import RecordedStep
 from mooring.state.replay.replayer import ReplayedStep
 
 KEY = "default/p"

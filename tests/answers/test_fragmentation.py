@@ -25,7 +25,7 @@ from mooring.model.pod import Pod
 from mooring.scheduler.decide import DecideOptions, decide
 from mooring.scheduler.decision import DecisionDetails, NoFit, Placement
 from mooring.sim.simulated_cluster import SimulatedCluster
-from mooring.state.assembly import all_plugins
+from mooring.state.scheduler_assembly import all_plugins
 
 WHO: dict[str, Any] = {"schedulerName": "default-scheduler"}
 

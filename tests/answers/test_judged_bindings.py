@@ -15,7 +15,7 @@ from mooring.kit.clock import NS_PER_S
 from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
 from mooring.scheduler.inputs import ObjectAdded, ObjectRemoved, ObjectUpdated
-from mooring.state.recording.reading import ClusterBegins, ClusterStep, RecordedStep
+from mooring.state.recording.run_reading import ClusterBegins, ClusterStep, RecordedStep
 
 
 def a_configuration(**fields: Any) -> KubeSchedulerConfiguration:

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 from written import GROUP_GATES, Written, a_node, a_pod, a_pod_group, members
 
 from mooring.answers.capacity.filling import CopyPlacer
+from mooring.answers.plan import trials as plan_trials_module
 from mooring.answers.plan.plan import Plan, plan
 from mooring.answers.plan.trials import NodeTrials, placements_of
 from mooring.framework.contract.status import Rejection
@@ -263,7 +264,7 @@ def test_where_a_gang_is_tried(monkeypatch: pytest.MonkeyPatch) -> None:
         raise AttemptError("no rack")
 
     for outcome in (rejected, failing):
-        monkeypatch.setattr(trials, "generate_placements", outcome)
+        monkeypatch.setattr(plan_trials_module, "generate_placements", outcome)
         assert placements_of(gang, trials.cluster, runner) == []
         assert len(trials.attempt(loaded.pending()).left) == 2
     without = NodeTrials(CopyPlacer(load([*TWO_RACKS, *a_rack_gang(2, "2")], feature_gates=GROUP_GATES)), [])

@@ -18,7 +18,7 @@ from mooring.model.meta import KubeObject
 from mooring.queue.queue_record import PermitRecord, WaitingPodRecord
 from mooring.serve.cache_debugger import snapshot
 from mooring.sim.simulated_cluster import SimulatedCluster
-from mooring.state.assembly import all_plugins
+from mooring.state.scheduler_assembly import all_plugins
 
 SCHEMA = json.loads((Path(__file__).parents[2] / "docs/schemas/explain.v1.json").read_text())
 

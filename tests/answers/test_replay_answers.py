@@ -25,13 +25,13 @@ from mooring.kit.clock import NS_PER_S
 from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
 from mooring.sim.simulated_cluster import SimulatedCluster
-from mooring.state.assembly import all_plugins
-from mooring.state.recording.reading import runs_in
 from mooring.state.recording.recorder import RunRecorder, record_run, scheduler_header
 from mooring.state.recording.run_files import RecordingLimits
+from mooring.state.recording.run_reading import runs_in
 from mooring.state.recording.segment_file import RecordingError
 from mooring.state.replay.replayer import Replayer
 from mooring.state.replay.run_reader import RecordedSpan, UnusableSpan, span_of
+from mooring.state.scheduler_assembly import all_plugins
 
 SCHEMA = json.loads((Path(__file__).parent.parent.parent / "docs/schemas/replay.v1.json").read_text())
 

@@ -11,10 +11,10 @@ import pytest
 from pyarrow import parquet
 
 from mooring.answers.compare import results_file
+from mooring.answers.compare.compared_run import RunResult
 from mooring.answers.compare.figures import PriorityFigures, RunFigures, UseFigures, WaitFigures
-from mooring.answers.compare.placements import pack
+from mooring.answers.compare.placement_table import pack
 from mooring.answers.compare.results_file import COLUMNS, UnusableResults, open_results
-from mooring.answers.compare.run import RunResult
 from mooring.answers.compare.run_plan import RunPlan
 from mooring.framework import config as configuration
 

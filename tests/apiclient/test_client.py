@@ -18,7 +18,7 @@ from mooring.apiclient.certificates import CertificateFiles, KeyPair
 from mooring.apiclient.client import ApiClient, ClientOptions, Limits
 from mooring.apiclient.connection_settings import ConnectionSettings, proxy_of
 from mooring.apiclient.credentials import Grant, Identity, RereadFile
-from mooring.apiclient.kubeconfig.writing import Login, write_kubeconfig
+from mooring.apiclient.kubeconfig.editing import Login, write_kubeconfig
 from mooring.apiclient.request_errors import (
     ConnectionLost,
     ConnectionRefused,

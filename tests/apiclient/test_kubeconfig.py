@@ -25,6 +25,7 @@ from mooring.apiclient.credentials import (
     Identity,
     RereadFile,
 )
+from mooring.apiclient.kubeconfig.editing import Login, write_kubeconfig
 from mooring.apiclient.kubeconfig.files import KubeconfigError
 from mooring.apiclient.kubeconfig.loading import (
     Surroundings,
@@ -32,7 +33,6 @@ from mooring.apiclient.kubeconfig.loading import (
     in_cluster,
     is_in_cluster,
 )
-from mooring.apiclient.kubeconfig.writing import Login, write_kubeconfig
 from mooring.kit.clock import NS_PER_S, VirtualClock
 
 SECRET = "s3cr3t-t0ken"

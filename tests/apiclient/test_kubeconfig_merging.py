@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 import yaml
 
+from mooring.apiclient.kubeconfig.editing import Login, add_context, remove_context
 from mooring.apiclient.kubeconfig.files import KubeconfigError
 from mooring.apiclient.kubeconfig.loading import find_connection
-from mooring.apiclient.kubeconfig.writing import Login, add_context, remove_context
 
 OTHERS = """\
 apiVersion: v1

@@ -25,7 +25,7 @@ from mooring.apiclient.reflectors.watch_lines import LineDecoder, MalformedObjec
 from mooring.apiclient.request_errors import ConnectionLost, Unreadable
 from mooring.apiclient.throttle import RetryBackoff, Timing
 from mooring.apiserver.server.http import HttpServer
-from mooring.embedded.cluster import EmbeddedCluster
+from mooring.embedded.embedded_cluster import EmbeddedCluster
 from mooring.model.meta import KubeObject, ObjectMeta
 from mooring.model.pod import Pod
 from mooring.model.storage import CSINode, StorageClass

@@ -18,7 +18,7 @@ from asking import ask
 from mooring.api.api_errors import ApiError
 from mooring.apiserver.journal import Journal, JournalError, LossError
 from mooring.apiserver.store import Store, StoreWrite
-from mooring.embedded.cluster import EmbeddedSettings
+from mooring.embedded.embedded_cluster import EmbeddedSettings
 from virtual_cluster import VirtualCluster
 
 MAPS = "/configmaps"

@@ -8,7 +8,7 @@ import pytest
 from asking import CONFIG_MAPS, ask
 from cluster_api import an_api
 from mooring.apiserver.server.dispatch import CHECKS, STORAGE
-from mooring.embedded.cluster import EmbeddedCluster, EmbeddedSettings
+from mooring.embedded.embedded_cluster import EmbeddedCluster, EmbeddedSettings
 
 READY = "[+]ping ok\n[+]log ok\n[+]etcd ok\n[+]etcd-readiness ok\n[+]informer-sync ok\n[+]shutdown ok\n"
 

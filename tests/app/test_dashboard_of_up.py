@@ -18,7 +18,7 @@ from mooring.controllers.nodes.simulated_nodes import make_nodes
 from mooring.dashboard.interfaces import AskedChange, Refused
 from mooring.dashboard.scheduler_source import SchedulerSource
 from mooring.drivers.self_checks import SelfCheckSettings
-from mooring.embedded.cluster import EmbeddedCluster, EmbeddedSettings
+from mooring.embedded.embedded_cluster import EmbeddedCluster, EmbeddedSettings
 from mooring.embedded.seeding import seed
 from mooring.kit.clock import SteadyClock
 

@@ -11,7 +11,7 @@ import yaml
 
 from mooring.apiclient.kubeconfig.files import KubeconfigError
 from mooring.app.up import EmbeddedService, ServiceSettings, serving
-from mooring.embedded.cluster import EmbeddedCluster, EmbeddedSettings
+from mooring.embedded.embedded_cluster import EmbeddedCluster, EmbeddedSettings
 from running_cluster import Client, a_neighbour
 
 

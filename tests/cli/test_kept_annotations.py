@@ -9,7 +9,7 @@ from command import Ran, as_manifest, enabling, mooring, write, write_config
 
 from build import a_node, a_pod
 from mooring.cli.options import registry_with
-from mooring.embedded.cluster import EmbeddedSettings
+from mooring.embedded.embedded_cluster import EmbeddedSettings
 from mooring.framework import config as configuration
 from mooring.state.recording.recorder import RecordingSettings
 from mooring.state.recording.run_files import RecordingLimits

@@ -7,12 +7,12 @@ from unittest import mock
 import pytest
 
 from build import CPU, a_node, a_pod
+from mooring.cluster.cache import Cache
 from mooring.cluster.cluster import Cluster
 from mooring.cluster.columns.images import Images
 from mooring.cluster.columns.labels import LabelColumns
 from mooring.cluster.columns.ports import PortUse
 from mooring.cluster.columns.resource_amounts import ResourceAmounts
-from mooring.cluster.pods.cache import Cache
 from mooring.cluster.pods.nominated import Load, NominatedLoad
 from mooring.cluster.pods.pod_groups import PodGroups
 from mooring.cluster.tallies.carried_terms import CarriedTerms

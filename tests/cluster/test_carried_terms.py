@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from build import a_node
-from mooring.cluster.pods.cache import check_table
+from mooring.cluster.cache import check_table
 from mooring.cluster.tallies.carried_terms import KINDS, CarriedTerms, TermsAbout
 from mooring.model.label_set import label_set_of
 from pods_with_terms import NAMESPACES, PREFERRED, REQUIRED, STEPS, VALUES, PodsWithTerms, a_term

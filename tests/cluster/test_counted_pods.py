@@ -15,7 +15,7 @@ from mooring.kit.clock import NS_PER_S, VirtualClock
 from mooring.model.pod import Pod
 from mooring.model.requests import held_requests
 from mooring.scheduler.inputs import ObjectAdded
-from mooring.state.assembly import all_plugins, build_scheduler
+from mooring.state.scheduler_assembly import all_plugins, build_scheduler
 
 POD_LEVEL = {"requests": {"cpu": "3"}}
 NO_POD_LEVEL = {"PodLevelResources": False, "InPlacePodLevelResourcesVerticalScaling": False}

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from build import CPU, a_node, a_pod
+from mooring.cluster.cache import check_table
 from mooring.cluster.columns.resource_amounts import MAX_SUM, add_exactly
 from mooring.cluster.nodes.table import NodeTable
-from mooring.cluster.pods.cache import check_table
 from mooring.cluster.pods.nominated import NominatedLoad
 from mooring.framework import config
 from mooring.kit.clock import NS_PER_S, VirtualClock
@@ -19,7 +19,7 @@ from mooring.model.node import Node
 from mooring.model.pod import Pod
 from mooring.model.quantity import MAX_AMOUNT
 from mooring.scheduler.inputs import ObjectAdded, ObjectRemoved, ObjectUpdated
-from mooring.state.assembly import build_scheduler
+from mooring.state.scheduler_assembly import build_scheduler
 
 HUGE = [str(1 << 63), "9223372036854775807", "1e400", "1e30", 1 << 200]
 

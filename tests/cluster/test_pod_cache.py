@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from build import CPU, a_node, a_pod
+from mooring.cluster.cache import Cache
 from mooring.cluster.cluster import Cluster
 from mooring.cluster.nodes.table import ClusterError
-from mooring.cluster.pods.cache import Cache
 from mooring.cluster.pods.pod_groups import PodGroups
 from mooring.model.affinity import PodPredicate
 from mooring.model.meta import LabelSelector

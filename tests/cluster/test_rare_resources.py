@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from build import a_node, a_pod
 from counted_lines import lines_run
+from mooring.cluster.cache import check_table
 from mooring.cluster.columns.resource_amounts import FEW_LINES, NOWHERE, _clear_row, _copy
 from mooring.cluster.nodes.table import NodeTable
-from mooring.cluster.pods.cache import check_table
 
 CELLS = st.lists(st.tuples(st.integers(0, 2 * FEW_LINES - 1), st.integers(0, 9), st.integers(-5, 1 << 60)), max_size=30)
 

@@ -14,6 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from build import a_node, a_pod
 from how_many import examples
+from mooring.cluster.cache import check_table
 from mooring.cluster.columns.images import Images
 from mooring.cluster.columns.labels import ABSENT
 from mooring.cluster.columns.order import NodeOrder
@@ -21,7 +22,6 @@ from mooring.cluster.columns.ports import PortUse
 from mooring.cluster.columns.resource_amounts import NOWHERE, cells
 from mooring.cluster.nodes import table as table_module
 from mooring.cluster.nodes.table import ClusterError, NodeTable
-from mooring.cluster.pods.cache import check_table
 from mooring.cluster.tallies.carried_terms import Concern
 from mooring.cluster.tallies.tally import Tally
 from mooring.model.affinity import PodPredicate

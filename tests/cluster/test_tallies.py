@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from build import a_node, a_pod
-from mooring.cluster.pods.cache import check_table
+from mooring.cluster.cache import check_table
 from mooring.cluster.tallies import tally
 from mooring.cluster.tallies.tallies import PodTallies
 from mooring.model.affinity import PodPredicate

@@ -7,7 +7,7 @@ import pytest
 from living_cluster import LivingCluster
 from mooring.api.json_objects import JsonObject
 from mooring.apiserver.admission.object_meta import Deletion
-from mooring.controllers.assembly import cluster_services
+from mooring.controllers.all_controllers import cluster_services
 from mooring.controllers.nodes.pod_life import backoff_s
 from mooring.controllers.nodes.pod_scripts import Script
 

@@ -4,7 +4,7 @@ import msgspec
 
 from build import a_node, a_pod
 from dashboard_stage import StagedSource
-from mooring.dashboard.views.pages import MAX_ENTRIES, node_page
+from mooring.dashboard.views.page_views import MAX_ENTRIES, node_page
 
 
 def test_a_node_shows_what_it_has_and_who_is_there() -> None:

@@ -12,7 +12,7 @@ from build import a_node, a_pod
 from dashboard_stage import StagedSource
 from gangs import BOTH_GATES, a_group, a_member
 from mooring.dashboard.slices import at_once
-from mooring.dashboard.views.pages import PodQuery, pod_list, pod_page
+from mooring.dashboard.views.page_views import PodQuery, pod_list, pod_page
 from mooring.dashboard.views.pending_pods import OTHER, main_reason, pending_groups
 from mooring.dashboard.views.scheduling_flow import queue_sample
 

@@ -21,9 +21,9 @@ from gangs import BOTH_GATES, a_group, a_member
 from mooring.cli.main import main
 from mooring.dashboard.interfaces import AskedChange, AskedChanges, ExplainPod, Refused, RejectionsOnNode
 from mooring.dashboard.questions import child_questions
-from mooring.dashboard.questions.answering import END, _answered
 from mooring.dashboard.questions.asked_cluster import AskedCluster, AskedScheduler
 from mooring.dashboard.questions.child_questions import ChildQuestions, QuestionLimits
+from mooring.dashboard.questions.question_process import END, _answered
 from mooring.dashboard.serving.api_paths import DashboardParts
 from mooring.framework.config import default
 from mooring.model.meta import KubeObject

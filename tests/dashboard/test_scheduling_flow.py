@@ -15,8 +15,8 @@ from mooring.kit.metrics import MetricRegistry
 from mooring.model.meta import Condition
 from mooring.model.pod import Pod
 from mooring.scheduler.inputs import ObjectAdded, ObjectRemoved, ObjectUpdated
-from mooring.scheduler.metrics import SchedulerMetrics
-from mooring.state.assembly import build_scheduler
+from mooring.scheduler.scheduler_metrics import SchedulerMetrics
+from mooring.state.scheduler_assembly import build_scheduler
 
 
 def sampled(source: StagedSource) -> FlowSample:

@@ -19,7 +19,7 @@ from mooring.dashboard.timeline.time_line import PassedMarks, RecordedTimeLine
 from mooring.dashboard.views.pod_stories import StoryLine
 from mooring.drivers.simulated_driver import START_NS
 from mooring.kit.clock import NS_PER_S, in_millis
-from mooring.state.recording.reading import RecordedRun, runs_in
+from mooring.state.recording.run_reading import RecordedRun, runs_in
 from mooring.state.recording.segment_file import RecordingError
 from mooring.state.replay.differences import ReplayTally
 from mooring.state.replay.replayer import Replayer

@@ -18,7 +18,7 @@ from mooring.kit.clock import NS_PER_S, VirtualClock
 from mooring.kit.logs import Log
 from mooring.model.meta import Condition, KubeObject
 from mooring.model.pod import Pod
-from mooring.state.assembly import build_scheduler
+from mooring.state.scheduler_assembly import build_scheduler
 from recording_server import Time
 from silent_writer import SilentWriter
 

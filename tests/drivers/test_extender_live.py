@@ -16,7 +16,7 @@ from mooring.framework.contract.intents import Call, CallReply
 from mooring.kit.clock import NS_PER_S, VirtualClock
 from mooring.model.pod import Pod
 from mooring.scheduler.inputs import ObjectAdded
-from mooring.state.assembly import build_scheduler
+from mooring.state.scheduler_assembly import build_scheduler
 from silent_writer import SilentWriter
 
 

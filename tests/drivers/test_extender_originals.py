@@ -12,7 +12,7 @@ from build import a_node, a_pod
 from extending import a_config
 from mooring.drivers.embedded_driver import whole_in_store
 from mooring.drivers.extender_calls import Originals, encoded, shown
-from mooring.embedded.cluster import EmbeddedSettings
+from mooring.embedded.embedded_cluster import EmbeddedSettings
 from mooring.framework.config.types import Extender
 from mooring.framework.contract.intents import Call
 from mooring.model.meta import KubeObject

@@ -16,7 +16,7 @@ from mooring.drivers.live_service import LiveOptions, LiveScheduler
 from mooring.framework import config
 from mooring.kit.clock import SteadyClock
 from mooring.scheduler.inputs import ObjectAdded
-from mooring.state.assembly import build_scheduler
+from mooring.state.scheduler_assembly import build_scheduler
 from recording_server import Recorded, Recorder, a_recorder, nowhere, refused, said
 
 POD = a_pod("p", cpu="1", metadata={"uid": "u", "resourceVersion": "1"}, schedulerName="default-scheduler")

@@ -20,7 +20,7 @@ from mooring.kit.clock import VirtualClock
 from mooring.model.meta import KubeObject
 from mooring.model.storage import PersistentVolumeClaim
 from mooring.scheduler.inputs import Input, ObjectAdded, WriteAnswered
-from mooring.state.assembly import build_scheduler
+from mooring.state.scheduler_assembly import build_scheduler
 from silent_writer import SilentWriter
 
 PATH = "/api/v1/namespaces/default/persistentvolumeclaims/c"

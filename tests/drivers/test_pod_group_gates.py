@@ -7,11 +7,11 @@ import pytest
 from gangs import BOTH_GATES
 from mooring.apiclient.connection_settings import ConnectionSettings
 from mooring.drivers.live_service import LiveScheduler
-from mooring.embedded.cluster import EmbeddedSettings
+from mooring.embedded.embedded_cluster import EmbeddedSettings
 from mooring.framework import config
 from mooring.kit.clock import SteadyClock
 from mooring.model.workloads import PodGroup
-from mooring.state.assembly import build_scheduler
+from mooring.state.scheduler_assembly import build_scheduler
 from virtual_cluster import VirtualCluster
 
 GROUPS = "/apis/scheduling.k8s.io/v1alpha2/namespaces/default/podgroups"

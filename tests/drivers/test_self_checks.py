@@ -27,7 +27,7 @@ from mooring.kit.logs import Log, start_logs
 from mooring.kit.metrics import MetricRegistry
 from mooring.scheduler.inputs import ObjectAdded, ObjectRemoved, ObjectUpdated
 from mooring.scheduler.scheduler import Scheduler
-from mooring.state.assembly import build_scheduler
+from mooring.state.scheduler_assembly import build_scheduler
 from self_checking import CheckedCluster, a, a_busy_cluster
 
 

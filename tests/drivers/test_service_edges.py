@@ -31,8 +31,8 @@ from mooring.serve.service_metrics import (
     resource_metrics,
     unit,
 )
-from mooring.state.assembly import build_scheduler
 from mooring.state.recording.run_files import RecordingFigures
+from mooring.state.scheduler_assembly import build_scheduler
 
 # ---- a live scheduler
 

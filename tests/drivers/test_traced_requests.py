@@ -29,7 +29,7 @@ from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
 from mooring.scheduler.inputs import ObjectAdded
 from mooring.scheduler.observer import Observer
-from mooring.state.assembly import build_scheduler
+from mooring.state.scheduler_assembly import build_scheduler
 from recording_server import Answer, Recorded, Recorder, Time, a_recorder, always, refused, said, script
 from silent_writer import SilentWriter
 from span_reading import NO_PLUGINS_NS, RecordedSpans, about

@@ -18,7 +18,7 @@ from mooring.drivers.live_service import LiveScheduler
 from mooring.framework import config
 from mooring.kit import process
 from mooring.kit.clock import SteadyClock
-from mooring.state.assembly import build_scheduler
+from mooring.state.scheduler_assembly import build_scheduler
 from running_cluster import PATIENCE_S, a_process
 
 pytestmark = pytest.mark.slow

@@ -21,8 +21,8 @@ import pytest
 from fault_proxy import FaultProxy, Faults
 from mooring.apiclient.client import ApiClient
 from mooring.apiclient.connection_settings import ConnectionSettings
-from mooring.state.recording.reading import runs_in
-from mooring.state.recording.steps import ATTEMPT
+from mooring.state.recording.recorded_steps import ATTEMPT
+from mooring.state.recording.run_reading import runs_in
 from mooring.state.replay.replayer import Replayer
 from running_cluster import a_process
 

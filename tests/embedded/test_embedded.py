@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from asking import NODES, PODS
-from mooring.embedded.cluster import EmbeddedCluster, EmbeddedSettings
+from mooring.embedded.embedded_cluster import EmbeddedCluster, EmbeddedSettings
 from virtual_cluster import VirtualCluster
 
 UNFIT = "0/1 nodes are available: 1 Insufficient cpu."
@@ -200,7 +200,7 @@ def test_a_cluster_is_the_same_after_a_restart(tmp_path: Path) -> None:
 def test_a_fault_is_reported_and_the_cluster_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
     reports: list[str] = []
     cluster = EmbeddedCluster(report=lambda text, fault: reports.append(f"{text}: {fault}"))
-    monkeypatch.setattr("mooring.embedded.cluster.LONGEST_SLEEP_S", 0.01)
+    monkeypatch.setattr("mooring.embedded.embedded_cluster.LONGEST_SLEEP_S", 0.01)
     faults: list[Exception] = [ValueError("a fault"), RuntimeError("a bug")]
     steps: list[int] = []
     real = cluster.step

@@ -5,7 +5,7 @@ import pytest
 from asking import PODS
 from cluster_api import START_NS
 from jumping_clock import JUMPS_S, JumpingClock
-from mooring.embedded.cluster import EmbeddedCluster
+from mooring.embedded.embedded_cluster import EmbeddedCluster
 from mooring.kit.clock import VirtualClock, WallClock
 from virtual_cluster import VirtualCluster
 
@@ -20,7 +20,7 @@ class ClusterOnMachine(VirtualCluster):
         self.clock = VirtualClock(START_NS)
         self.wall = JumpingClock(self.clock)
         monkeypatch.setattr(WallClock, "now_ns", staticmethod(self.wall.now_ns))
-        monkeypatch.setattr("mooring.embedded.cluster.elapsed_ns", self.clock.now_ns)
+        monkeypatch.setattr("mooring.embedded.embedded_cluster.elapsed_ns", self.clock.now_ns)
         self.reports: list[str] = []
         self.cluster = EmbeddedCluster(report=lambda text, fault: self.reports.append(f"{text}: {fault}"))
         self.api = self.cluster.api

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from mooring.embedded.cluster import EmbeddedSettings
+from mooring.embedded.embedded_cluster import EmbeddedSettings
 from mooring.framework import config
 from virtual_cluster import VirtualCluster
 

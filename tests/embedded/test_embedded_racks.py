@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from mooring.embedded.cluster import EmbeddedSettings
+from mooring.embedded.embedded_cluster import EmbeddedSettings
 from mooring.framework import config
 from mooring.framework.config.feature_gates import parse_gates
 from mooring.state.recording.recorder import RecordingSettings

@@ -6,7 +6,7 @@ import pytest
 
 from mooring.controllers.nodes.simulated_nodes import make_nodes
 from mooring.drivers.traced_requests import RequestTraces
-from mooring.embedded.cluster import EmbeddedCluster, EmbeddedSettings
+from mooring.embedded.embedded_cluster import EmbeddedCluster, EmbeddedSettings
 from mooring.embedded.seeding import seed
 from mooring.kit.clock import NS_PER_S, Clock, VirtualClock
 from mooring.scheduler.observer import Observer

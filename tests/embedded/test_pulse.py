@@ -1,7 +1,7 @@
 """A glance at a running cluster: what it counts is what there is."""
 
 from asking import NODES, PODS
-from mooring.embedded.cluster import ClusterStatistics, EmbeddedSettings
+from mooring.embedded.embedded_cluster import ClusterStatistics, EmbeddedSettings
 from virtual_cluster import VirtualCluster
 
 

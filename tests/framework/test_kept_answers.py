@@ -23,7 +23,7 @@ from mooring.model.shape import PodPart
 from mooring.model.workloads import Service
 from mooring.scheduler.decide import DecideOptions, decide
 from mooring.scheduler.decision import Placement
-from mooring.state.assembly import build_runners
+from mooring.state.scheduler_assembly import build_runners
 
 PROFILE = build_runners(config.default())["default-scheduler"].profile
 NODES = 20

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from build import a_node, a_pod
 from how_many import examples
+from mooring.cluster.cache import check_table
 from mooring.cluster.cluster import Cluster
 from mooring.cluster.nodes import table as table_module
-from mooring.cluster.pods.cache import check_table
 from mooring.framework import config
 from mooring.framework.attempts.runner import Runner
 from mooring.framework.kept.kept_answers import DEFAULT_LIMIT_BYTES, KeptAnswers
@@ -25,7 +25,7 @@ from mooring.model.pod import Pod
 from mooring.model.workloads import Namespace, Service
 from mooring.scheduler.decide import DecideOptions, by_seed, decide
 from mooring.scheduler.decision import Decision, DecisionError, NoFit, Placement
-from mooring.state.assembly import build_runners
+from mooring.state.scheduler_assembly import build_runners
 
 ZONE, HOST = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
 WHEN = "DuringSchedulingIgnoredDuringExecution"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mooring.cluster.pods.cache import check_table
+from mooring.cluster.cache import check_table
 
 sys.path.insert(0, str(Path(__file__).parent.parent.parent / "benchmarks"))
 

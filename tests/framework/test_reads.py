@@ -15,7 +15,7 @@ from mooring.kit.clock import VirtualClock
 from mooring.model.pod import Pod
 from mooring.model.shape import PodPart, PodShape
 from mooring.scheduler.decide import DecideOptions, decide
-from mooring.state.assembly import all_plugins, build_runners, build_scheduler
+from mooring.state.scheduler_assembly import all_plugins, build_runners, build_scheduler
 
 ZONE = "topology.kubernetes.io/zone"
 WHEN = "DuringSchedulingIgnoredDuringExecution"

@@ -10,7 +10,13 @@ from rich.console import Console
 from asking import ask
 from hostile_text import FORGED, HOSTILE, MARK, hostile_objects
 from mooring.cli.up_session import UpView
-from mooring.embedded.cluster import ClusterStatistics, ClusterSummary, EmbeddedCluster, EmbeddedSettings, NodeUsage
+from mooring.embedded.embedded_cluster import (
+    ClusterStatistics,
+    ClusterSummary,
+    EmbeddedCluster,
+    EmbeddedSettings,
+    NodeUsage,
+)
 from mooring.embedded.seeding import seed
 
 STYLES = re.compile(r"\x1b\[[\d;]*m")

@@ -24,7 +24,7 @@ from mooring.serve.pages.access import AccessSettings, request_authorizer
 from mooring.serve.pages.answers import json_document
 from mooring.serve.pages.pages import Health, Pages, Sources, health_pages
 from mooring.serve.pages.server import WebServer
-from mooring.state.assembly import build_scheduler
+from mooring.state.scheduler_assembly import build_scheduler
 
 HALF = "\ud800"
 """Half of a character, which UTF-8 cannot have."""

@@ -16,7 +16,7 @@ from mooring.model.pod import Pod
 from mooring.scheduler.inputs import ObjectAdded
 from mooring.scheduler.observer import Observer
 from mooring.serve.tracing import Tracing, tracing_settings
-from mooring.state.assembly import all_plugins, build_scheduler
+from mooring.state.scheduler_assembly import all_plugins, build_scheduler
 from otlp_receiver import ReceivedSpan, a_receiver
 
 TEXT = f"{HOSTILE}\ud800"

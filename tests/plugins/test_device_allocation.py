@@ -30,8 +30,8 @@ from mooring.plugins.devices.allocation import (
     results_of,
     write_status,
 )
-from mooring.plugins.devices.capacity import Share
-from mooring.plugins.devices.demand import read_demand
+from mooring.plugins.devices.device_capacity import Share
+from mooring.plugins.devices.device_demand import read_demand
 from mooring.plugins.devices.pools import view_of
 
 PROTECTION = "resource.kubernetes.io/delete-protection"

@@ -9,7 +9,7 @@ from device_building import a_claim, a_device, a_slice, an_allocation
 from mooring.cluster.claims.claim_ledger import ClaimLedger
 from mooring.model.devices import DeviceCapacity
 from mooring.model.quantity import parse
-from mooring.plugins.devices.capacity import Counters, binary, fits, share_of, shares_of
+from mooring.plugins.devices.device_capacity import Counters, binary, fits, share_of, shares_of
 from mooring.plugins.devices.pools import PoolView, gather_pools, view_of
 
 RANGE = {"min": "2Gi", "max": "8Gi", "step": "2Gi"}

@@ -15,7 +15,7 @@ from mooring.framework.contract.points import Handle
 from mooring.framework.contract.status import PluginError, final
 from mooring.model.devices import ClaimConsumer, ResourceClaim
 from mooring.model.pod import Pod
-from mooring.plugins.devices.claims import (
+from mooring.plugins.devices.device_claims import (
     DEVICE_EVENTS,
     MARK,
     ClaimState,
@@ -33,7 +33,7 @@ from mooring.plugins.devices.claims import (
     serve,
     served_by_devices,
 )
-from mooring.plugins.devices.demand import DeviceFeatures, Fatal, read_demand
+from mooring.plugins.devices.device_demand import DeviceFeatures, Fatal, read_demand
 from mooring.plugins.devices.dynamic_resources import DynamicResources, examine, reach_of, settled_score
 
 GPU, NIC = "example.com/gpu", "example.com/nic"

@@ -8,7 +8,7 @@ import pytest
 from device_building import DRIVER, a_claim, a_class, a_device, a_slice, an_ask
 from mooring.model.devices import DeviceConstraint
 from mooring.plugins.devices.constraints import PickConstraint, constraint_of
-from mooring.plugins.devices.demand import Ask, Fatal, read_demand
+from mooring.plugins.devices.device_demand import Ask, Fatal, read_demand
 from mooring.plugins.devices.pools import DeviceInSlice, view_of
 
 JsonObject = dict[str, Any]

@@ -6,9 +6,9 @@ import pytest
 from build import a_cluster, a_node
 from device_building import a_claim, a_class, a_device, a_slice, an_ask
 from mooring.framework.contract.status import PluginError
-from mooring.plugins.devices import offers as device_offers
-from mooring.plugins.devices.demand import DeviceFeatures
-from mooring.plugins.devices.offers import NO_CHOICE, DeviceOfferCache
+from mooring.plugins.devices import device_offers
+from mooring.plugins.devices.device_demand import DeviceFeatures
+from mooring.plugins.devices.device_offers import NO_CHOICE, DeviceOfferCache
 
 NODES = [f"n{i}" for i in range(4)]
 

@@ -19,7 +19,7 @@ from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
 from mooring.model.pod_spec import NodeAllocatableClaimStatus
 from mooring.model.workloads import PodGroup
-from mooring.plugins.devices.claims import ClaimState, Unresolved, claim_for
+from mooring.plugins.devices.device_claims import ClaimState, Unresolved, claim_for
 from mooring.plugins.devices.giving_back import free_devices, give_back, withdraw
 from mooring.plugins.devices.group_claims import (
     count_on,

@@ -13,8 +13,8 @@ from mooring.model.devices import ResourceClaim, ResourceSlice
 from mooring.model.pod import Pod
 from mooring.model.pod_spec import NodeAllocatableClaimStatus
 from mooring.plugins.devices.allocation import DeviceChoice, Pick
-from mooring.plugins.devices.capacity import Share
-from mooring.plugins.devices.demand import DeviceFeatures, read_demand
+from mooring.plugins.devices.device_capacity import Share
+from mooring.plugins.devices.device_demand import DeviceFeatures, read_demand
 from mooring.plugins.devices.node_groups import NodeGroup, NodeGroups
 from mooring.plugins.devices.node_resources import REFUSED, judge, reject_sharing, taken_by, write_taken
 from mooring.plugins.devices.pools import view_of

@@ -12,13 +12,12 @@ from device_building import DRIVER, a_claim, a_class, a_device, a_slice, an_allo
 from mooring.cluster.cluster import Cluster
 from mooring.framework.contract.status import OutOfEffort, PluginError
 from mooring.model.devices import ResourceClaim
-from mooring.plugins.devices import offers as device_offers
-from mooring.plugins.devices import search as device_search
+from mooring.plugins.devices import device_offers, device_search
 from mooring.plugins.devices.allocation import DeviceChoice
-from mooring.plugins.devices.demand import DeviceFeatures
+from mooring.plugins.devices.device_demand import DeviceFeatures
+from mooring.plugins.devices.device_offers import INVALID_POOLS, NO_CHOICE, DeviceOfferCache
 from mooring.plugins.devices.effort import Effort, TookTooLong
 from mooring.plugins.devices.node_groups import NodeGroup
-from mooring.plugins.devices.offers import INVALID_POOLS, NO_CHOICE, DeviceOfferCache
 
 NODES = ("a", "b", "c")
 ROWS = np.arange(3, dtype=np.intp)

@@ -20,7 +20,7 @@ from mooring.kit.clock import NS_PER_S
 from mooring.model.devices import ResourceClaim
 from mooring.model.pod import Pod
 from mooring.model.pod_spec import NodeAllocatableClaimStatus
-from mooring.plugins.devices.claims import ClaimState
+from mooring.plugins.devices.device_claims import ClaimState
 from mooring.plugins.devices.dynamic_resources import DynamicResources
 from volume_asking import a_context, verdicts
 

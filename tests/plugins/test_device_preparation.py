@@ -16,8 +16,8 @@ from mooring.kit.clock import NS_PER_S
 from mooring.kit.metrics import MetricRegistry
 from mooring.model.devices import ResourceClaim
 from mooring.plugins.devices.allocation import ClaimMetrics
-from mooring.plugins.devices.claims import UNWRITTEN, ClaimState
-from mooring.plugins.devices.work import wait_until_prepared
+from mooring.plugins.devices.claim_work import wait_until_prepared
+from mooring.plugins.devices.device_claims import UNWRITTEN, ClaimState
 
 READY: dict[str, Any] = {"bindingConditions": ["ready"], "bindingFailureConditions": ["broken"]}
 START_S = 1000

@@ -11,11 +11,11 @@ import device_building
 from device_building import DRIVER, a_claim, a_class, a_device, a_slice, an_allocation, an_ask
 from mooring.cluster.claims.claim_ledger import ClaimLedger
 from mooring.model.devices import DeviceClassSpec, DeviceSelector, ResourceClaim, ResourceSlice
-from mooring.plugins.devices.demand import DeviceFeatures, Fatal, read_demand
+from mooring.plugins.devices.device_demand import DeviceFeatures, Fatal, read_demand
+from mooring.plugins.devices.device_search import InvalidPools, search
 from mooring.plugins.devices.effort import Effort, TookTooLong
 from mooring.plugins.devices.node_groups import NodeGroup
 from mooring.plugins.devices.pools import LikenessBook, gather_pools, view_of
-from mooring.plugins.devices.search import InvalidPools, search
 
 OWN = f'device.attributes["{DRIVER}"]'
 NUMA = a_slice("s1", a_device("d0", numa=0), a_device("d1", numa=1), a_device("d2", numa=0))

@@ -22,11 +22,11 @@ from mooring.model.node import Node
 from mooring.model.pod_spec import NodeSelector
 from mooring.model.selectors import compile_node_selector
 from mooring.plugins.devices.allocation import DeviceChoice
-from mooring.plugins.devices.demand import DeviceFeatures, Fatal, read_demand
+from mooring.plugins.devices.device_demand import DeviceFeatures, Fatal, read_demand
+from mooring.plugins.devices.device_offers import INVALID_POOLS, NO_CHOICE, DeviceOfferCache
+from mooring.plugins.devices.device_search import InvalidPools, search
 from mooring.plugins.devices.node_groups import NodeGroup
-from mooring.plugins.devices.offers import INVALID_POOLS, NO_CHOICE, DeviceOfferCache
 from mooring.plugins.devices.pools import SliceView, gather_pools, view_of
-from mooring.plugins.devices.search import InvalidPools, search
 
 pytestmark = pytest.mark.slow
 

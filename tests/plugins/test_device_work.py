@@ -20,8 +20,8 @@ from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
 from mooring.model.pod_spec import NodeAllocatableClaimStatus, RequestMapping
 from mooring.plugins.devices.allocation import FINALIZER, ClaimMetrics, allocated
-from mooring.plugins.devices.claims import ClaimState, claim_for
-from mooring.plugins.devices.work import ClaimWork
+from mooring.plugins.devices.claim_work import ClaimWork
+from mooring.plugins.devices.device_claims import ClaimState, claim_for
 from volume_asking import a_context
 
 POD = a_pod("p", metadata={"uid": "uid-p"})

@@ -19,7 +19,7 @@ from mooring.kit.clock import NS_PER_S
 from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
 from mooring.plugins.devices.allocation import is_prepared
-from mooring.plugins.devices.claims import ClaimState
+from mooring.plugins.devices.device_claims import ClaimState
 from mooring.plugins.devices.dynamic_resources import DynamicResources
 from volume_asking import a_context, verdicts
 

@@ -9,7 +9,7 @@ from device_building import a_class, a_device, a_slice
 from mooring.cluster.cluster import Cluster
 from mooring.framework.contract.points import Handle
 from mooring.model.pod import Pod
-from mooring.plugins.devices.claims import Served, serve
+from mooring.plugins.devices.device_claims import Served, serve
 from mooring.plugins.devices.dynamic_resources import DynamicResources
 from mooring.plugins.resources.node_resources_fit import NodeResourcesFit
 from volume_asking import reasons

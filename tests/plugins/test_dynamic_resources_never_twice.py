@@ -16,15 +16,15 @@ from device_building import DRIVER, a_claim, a_class, a_device, a_rule, a_slice,
 from gangs import a_group
 from how_many import examples
 from late_claims import LateClaims, allocated
+from mooring.cluster.cache import check_table
 from mooring.cluster.claims.claim_ledger import ClaimLedger, claim_id
-from mooring.cluster.pods.cache import check_table
 from mooring.framework.config.feature_gates import NEEDS
 from mooring.model.devices import DeviceTaintRule, ResourceClaim, ResourceSlice
 from mooring.model.pod import Pod
 from mooring.model.pod_spec import ContainerClaim, PodResourceClaim, ResourceRequirements
 from mooring.model.quantity import parse
 from mooring.model.workloads import PodGroup
-from mooring.plugins.devices.claims import is_reserved_for
+from mooring.plugins.devices.device_claims import is_reserved_for
 
 GROUPS = (a_group("gang", 2), a_group("basic"))
 PODS, CLAIMS, EXTENDED = range(6), range(4), "example.com/gpu"

@@ -8,7 +8,7 @@ from device_building import a_claim, an_allocation
 from late_claims import LateClaims
 from mooring.framework.contract.intents import Bind, Write
 from mooring.model.devices import ResourceClaim
-from mooring.plugins.devices.work import MAX_CONSUMERS
+from mooring.plugins.devices.claim_work import MAX_CONSUMERS
 
 ALLOCATION = {**an_allocation("a/d0"), "allocationTimestamp": "2026-02-01T00:00:00Z"}
 SHARED = a_claim("c", status={"allocation": ALLOCATION})

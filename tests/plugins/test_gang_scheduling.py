@@ -14,7 +14,7 @@ from mooring.framework.contract.events import ASSIGNED_POD_ADD, UNSCHEDULABLE_PO
 from mooring.framework.contract.points import Handle, SchedulerServices, Wait
 from mooring.framework.contract.status import PluginError, final
 from mooring.model.pod import Pod
-from mooring.plugins.pod_groups import GangScheduling
+from mooring.plugins.group_plugins import GangScheduling
 
 NO_GROUP = final('waiting for pods\'s pod group "gang" to appear in scheduling queue')
 TOO_FEW = final("waiting for minCount pods from a gang to appear in scheduling queue")

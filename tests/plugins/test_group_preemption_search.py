@@ -16,9 +16,9 @@ from mooring.framework.contract.intents import Evict, Intent
 from mooring.model.pod import Pod
 from mooring.model.workloads import PodDisruptionBudget, PodGroup
 from mooring.plugins.preemption import default_preemption
-from mooring.plugins.preemption.search import KeptBudgets, budgets_of
 from mooring.plugins.preemption.victim_order import GroupVictim, VictimOrder, split_by_budgets
-from mooring.scheduler.groups.attempt import PodsAside
+from mooring.plugins.preemption.victim_search import KeptBudgets, budgets_of
+from mooring.scheduler.groups.group_attempt import PodsAside
 
 PRIORITY = 100
 

@@ -28,8 +28,8 @@ from mooring.plugins.preemption.group_slots import (
     victims_on,
 )
 from mooring.plugins.preemption.least_harm import SumsDecide, sums_decide
-from mooring.plugins.preemption.search import budgets_of
 from mooring.plugins.preemption.victim_order import GroupVictim, VictimOrder
+from mooring.plugins.preemption.victim_search import budgets_of
 
 PRIORITY = 9
 

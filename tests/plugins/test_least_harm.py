@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from test_preemption import a_budget, labelled
 
 from build import a_node, a_pod
+from mooring.cluster.cache import check_table
 from mooring.cluster.cluster import Cluster
 from mooring.cluster.nodes.ranks import NOT_STARTED_NS, PodRanks, start_ns
-from mooring.cluster.pods.cache import check_table
 from mooring.framework.attempts import leave_room
 from mooring.framework.attempts import refiltering as what_if
 from mooring.framework.attempts.fit_errors import RejectedAttempt
@@ -32,10 +32,10 @@ from mooring.model.workloads import PodDisruptionBudget
 from mooring.plugins.preemption.default_preemption import DefaultPreemption
 from mooring.plugins.preemption.kept_dry_run import KeptDryRun
 from mooring.plugins.preemption.kept_harm import NONE_FITS, Room, can_stay, harm_after, victim_positions
-from mooring.plugins.preemption.search import PreemptionDryRun, budgets_of
+from mooring.plugins.preemption.victim_search import PreemptionDryRun, budgets_of
 from mooring.scheduler.decide import DecideOptions, decide
 from mooring.scheduler.decision import Decision, NoFit
-from mooring.state.assembly import build_runners
+from mooring.state.scheduler_assembly import build_runners
 
 GPU = "example.com/gpu"
 ZONE, HOST = "topology.kubernetes.io/zone", "kubernetes.io/hostname"

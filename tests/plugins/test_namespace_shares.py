@@ -16,11 +16,17 @@ from mooring.framework import config
 from mooring.framework.contract.status import OutOfEffort
 from mooring.kit.clock import NS_PER_S, VirtualClock
 from mooring.model.devices import ResourceClaim
-from mooring.plugins.devices import offers as shares
-from mooring.plugins.devices.demand import DeviceFeatures
+from mooring.plugins.devices import device_offers as shares
+from mooring.plugins.devices.device_demand import DeviceFeatures
+from mooring.plugins.devices.device_offers import (
+    BURST,
+    MODERATE_STEPS,
+    ORDINARY_STEPS,
+    DeviceOfferCache,
+    NamespaceShares,
+)
 from mooring.plugins.devices.effort import Effort
-from mooring.plugins.devices.offers import BURST, MODERATE_STEPS, ORDINARY_STEPS, DeviceOfferCache, NamespaceShares
-from mooring.state.assembly import build_scheduler
+from mooring.state.scheduler_assembly import build_scheduler
 
 FULL = None
 

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from alone import build, scores, verdicts
 from build import a_cluster, a_node, a_pod
+from mooring.cluster.cache import check_table
 from mooring.cluster.cluster import Cluster
-from mooring.cluster.pods.cache import check_table
 from mooring.framework.config.args import NodeResourcesFitArgs
 from mooring.framework.contract.status import Code, Rejection
 from mooring.model.pod import Pod

@@ -20,7 +20,7 @@ from mooring.model.names import is_scalar_resource
 from mooring.model.node import Node
 from mooring.model.pod import Pod
 from mooring.model.workloads import PodGroup
-from mooring.plugins.pod_groups import PodGroupPodsCount, TopologyPlacementGenerator
+from mooring.plugins.group_plugins import PodGroupPodsCount, TopologyPlacementGenerator
 from mooring.plugins.resources.node_resources_fit import NodeResourcesFit
 from racks import RACK_GATES, a_rack_group
 

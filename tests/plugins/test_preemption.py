@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from build import a_cluster, a_node, a_pod
+from mooring.cluster.cache import check_table
 from mooring.cluster.cluster import Cluster
 from mooring.cluster.nodes.ranks import PodRanks
-from mooring.cluster.pods.cache import check_table
 from mooring.cluster.pods.nominated import NominatedLoad
 from mooring.framework.attempts.fit_errors import RejectedAttempt
 from mooring.framework.attempts.refiltering import is_batchable
@@ -29,10 +29,10 @@ from mooring.model.pod import Pod
 from mooring.model.workloads import PodDisruptionBudget
 from mooring.plugins.preemption.default_preemption import DRY_RUNS, DefaultPreemption
 from mooring.plugins.preemption.kept_dry_run import KeptDryRun
-from mooring.plugins.preemption.search import Findings, NodeDryRun, PreemptionDryRun, budgets_of, split_by_budget
+from mooring.plugins.preemption.victim_search import Findings, NodeDryRun, PreemptionDryRun, budgets_of, split_by_budget
 from mooring.scheduler.decide import DecideOptions, decide
 from mooring.scheduler.decision import NoFit
-from mooring.state.assembly import build_runners
+from mooring.state.scheduler_assembly import build_runners
 
 GPU = "example.com/gpu"
 

@@ -19,8 +19,8 @@ from mooring.plugins.preemption.default_preemption import DRY_RUNS, DefaultPreem
 from mooring.plugins.preemption.group_slots import GainsByShape
 from mooring.plugins.preemption.kept_dry_run import KeptDryRun
 from mooring.plugins.preemption.kept_harm import MOST_TOUCHED, KeptHarm, name_key
-from mooring.plugins.preemption.search import KeptBudgets, NodeDryRun, budgets_of
 from mooring.plugins.preemption.victim_order import GroupVictim, VictimOrder, pod_place
+from mooring.plugins.preemption.victim_search import KeptBudgets, NodeDryRun, budgets_of
 
 # ---- the heap of harm
 

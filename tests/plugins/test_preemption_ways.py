@@ -19,7 +19,7 @@ from mooring.plugins.preemption.default_preemption import DefaultPreemption
 from mooring.plugins.preemption.kept_dry_run import KeptDryRun
 from mooring.plugins.preemption.kept_harm import KeptHarm
 from mooring.plugins.preemption.least_harm import is_small
-from mooring.plugins.preemption.search import NO_VICTIMS_FOUND, NodeDryRun, PreemptionDryRun
+from mooring.plugins.preemption.victim_search import NO_VICTIMS_FOUND, NodeDryRun, PreemptionDryRun
 from mooring.scheduler.decision import NoFit
 
 APART = Form(2, 0, "web", f"anti {HOST}", "web")

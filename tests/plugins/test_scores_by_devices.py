@@ -18,7 +18,7 @@ from mooring.model.devices import ResourceClaim, ResourceClaimStatus, ResourceSl
 from mooring.model.node import Node
 from mooring.scheduler.decide import DecideOptions, decide
 from mooring.scheduler.decision import Placement
-from mooring.state.assembly import build_runners
+from mooring.state.scheduler_assembly import build_runners
 
 GPU, CPU = "example.com/gpu", "cpu"
 POD = a_pod("p", cpu="1", requests={GPU: 1}, schedulerName="default-scheduler")

@@ -12,7 +12,7 @@ from mooring.framework import config
 from mooring.kit.clock import VirtualClock
 from mooring.model.pod import Pod
 from mooring.plugins.affinity import spread_counts
-from mooring.state.assembly import build_scheduler
+from mooring.state.scheduler_assembly import build_scheduler
 
 ZONE = "topology.kubernetes.io/zone"
 

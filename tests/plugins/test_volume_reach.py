@@ -6,8 +6,8 @@ from build import a_cluster, a_node, a_pod
 from build_storage import HOST, ZONE, a_claim, a_class, a_csi_node, a_volume, on
 from mooring.cluster.cluster import Cluster
 from mooring.model.meta import KubeObject
-from mooring.plugins.volumes import choice as volume_choice
-from mooring.plugins.volumes.choice import (
+from mooring.plugins.volumes import volume_choice
+from mooring.plugins.volumes.volume_choice import (
     NO_SUCH_VOLUME,
     OUT_OF_REACH,
     ReachMasks,

@@ -30,7 +30,7 @@ from mooring.framework.contract.context import SchedulingContext
 from mooring.framework.contract.points import Handle
 from mooring.framework.contract.status import SKIPS, Rejection
 from mooring.model.pod import Pod
-from mooring.plugins.volumes import choice as volume_choice
+from mooring.plugins.volumes import volume_choice
 from mooring.plugins.volumes.node_volume_limits import NodeVolumeLimits
 from mooring.plugins.volumes.volume_binding import BindingState, VolumeBinding
 from mooring.plugins.volumes.volume_zone import VolumeZone

@@ -40,7 +40,7 @@ from mooring.scheduler.inputs import (
     TimePassed,
 )
 from mooring.scheduler.scheduler import Scheduler
-from mooring.state.assembly import Recorder, build_runners, build_scheduler
+from mooring.state.scheduler_assembly import Recorder, build_runners, build_scheduler
 
 DEFAULT, CAREFUL = "default-scheduler", "careful-scheduler"
 CALL_NS = 1_000_000

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from build import a_node, a_pod
+from mooring.cluster.cache import Cache
 from mooring.cluster.nodes.table import ClusterError
-from mooring.cluster.pods.cache import Cache
 from mooring.framework import config
 from mooring.framework.attempts.runner import Runner
 from mooring.framework.config.types import Extender, ExtenderManagedResource
@@ -22,9 +22,9 @@ from mooring.model.pod import Pod
 from mooring.plugins.volumes.volume_binding import VolumeBinding
 from mooring.scheduler import bind
 from mooring.scheduler.inputs import BindAnswered, ObjectAdded, ObjectRemoved, TimePassed
-from mooring.scheduler.metrics import SchedulerMetrics
 from mooring.scheduler.observer import Observer
-from mooring.state.assembly import all_plugins, build_scheduler
+from mooring.scheduler.scheduler_metrics import SchedulerMetrics
+from mooring.state.scheduler_assembly import all_plugins, build_scheduler
 
 FAULT = "the API server is away"
 

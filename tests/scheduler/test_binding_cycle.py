@@ -25,7 +25,7 @@ from mooring.kit.clock import NS_PER_S, VirtualClock
 from mooring.model.pod import Pod
 from mooring.plugins.builtin import in_tree
 from mooring.scheduler.inputs import BindAnswered, ObjectAdded, ObjectRemoved, ObjectUpdated, TimePassed
-from mooring.state.assembly import build_scheduler
+from mooring.state.scheduler_assembly import build_scheduler
 
 PATH = ("reserve", "permit", "preBind", "postBind")
 BOTH = {"enabled": [{"name": "P"}, {"name": "Q"}]}

@@ -13,7 +13,7 @@ from mooring.framework.contract.intents import Bind
 from mooring.kit.clock import VirtualClock
 from mooring.scheduler.inputs import BindAnswered, ObjectAdded
 from mooring.scheduler.observer import ForwardingObserver, Observer
-from mooring.state.assembly import build_scheduler
+from mooring.state.scheduler_assembly import build_scheduler
 
 _OF_A_BOUND_POD = ("change_arrived", "change_handled", "attempt_began", "decided", "pod_bound")
 

@@ -8,15 +8,15 @@ import msgspec
 import pytest
 
 from build import a_cluster, a_node, a_pod
+from mooring.cluster.cache import check_table
 from mooring.cluster.cluster import Cluster
-from mooring.cluster.pods.cache import check_table
 from mooring.framework import config
 from mooring.framework.attempts.runner import Runner
 from mooring.framework.contract.status import Rejection, curable, final
 from mooring.model.pod import Pod
 from mooring.scheduler.decide import DecideOptions, by_seed, decide
 from mooring.scheduler.decision import Decision, DecisionDetails, Diagnosis, NoFit, Placement
-from mooring.state.assembly import build_runners
+from mooring.state.scheduler_assembly import build_runners
 
 V1 = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
 WHEN = "DuringSchedulingIgnoredDuringExecution"

@@ -22,10 +22,10 @@ from mooring.kit.clock import VirtualClock
 from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
 from mooring.model.storage import PersistentVolume, PersistentVolumeClaim
-from mooring.plugins.devices.claims import DEVICE_EVENTS, claim_matters
+from mooring.plugins.devices.device_claims import DEVICE_EVENTS, claim_matters
 from mooring.queue import hints
-from mooring.scheduler.metrics import SchedulerMetrics
-from mooring.state.assembly import build_scheduler
+from mooring.scheduler.scheduler_metrics import SchedulerMetrics
+from mooring.state.scheduler_assembly import build_scheduler
 
 NAMES = [f"p{i}" for i in range(6)]
 CLAIMS = ["c0", "c1", "p0-gpu", "p1-gpu"]

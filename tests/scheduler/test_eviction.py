@@ -12,7 +12,7 @@ from mooring.model.pod import Pod
 from mooring.scheduler.evict import evict
 from mooring.scheduler.inputs import EvictionAnswered, ObjectAdded, ObjectRemoved, ObjectUpdated
 from mooring.scheduler.scheduler import Scheduler
-from mooring.state.assembly import build_scheduler
+from mooring.state.scheduler_assembly import build_scheduler
 
 CONFIG = config.from_object(
     {

@@ -21,8 +21,8 @@ from mooring.scheduler.inputs import (
     ObjectUpdated,
     TimePassed,
 )
-from mooring.scheduler.metrics import SchedulerMetrics
-from mooring.state.assembly import build_scheduler
+from mooring.scheduler.scheduler_metrics import SchedulerMetrics
+from mooring.state.scheduler_assembly import build_scheduler
 
 GPU = "example.com/gpu"
 STEPS = 150

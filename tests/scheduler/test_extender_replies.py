@@ -5,7 +5,7 @@ import json
 import pytest
 
 from mooring.framework.contract.intents import CallFault
-from mooring.scheduler.extenders.replies import (
+from mooring.scheduler.extender_replies import (
     MAX_TEXT,
     FilterReply,
     MetaVictims,

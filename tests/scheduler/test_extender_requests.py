@@ -9,7 +9,7 @@ from extending import URL, Extended, a_config, a_pending, a_running, as_json, ke
 from mooring.framework.config.types import Extender
 from mooring.framework.contract.intents import Call
 from mooring.model.pod import Pod
-from mooring.scheduler.extenders.asking import in_asking_order, is_interested
+from mooring.scheduler.extender_asking import in_asking_order, is_interested
 
 GPU = "example.com/gpu"
 

@@ -218,7 +218,7 @@ def test_a_change_that_cannot_be_taken_in_does_not_keep_the_others_out(monkeypat
 def test_a_bug_does_not_leave_the_scheduler_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     world = Suspended()
     world.scheduler.handle(ObjectAdded(a_node("n3")))
-    monkeypatch.setattr("mooring.scheduler.extenders.asking.read_filter", lambda reply: 1 / 0)
+    monkeypatch.setattr("mooring.scheduler.extender_asking.read_filter", lambda reply: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         world.scheduler.handle(CallAnswered(world.call.token, b"{}"))
     assert world.scheduler.core.extender_calls.suspension is None

@@ -14,7 +14,7 @@ from mooring.queue.entry import QueuedPod
 from mooring.scheduler.failure import AttemptFailure, cut, error, fail, refused
 from mooring.scheduler.inputs import ObjectAdded
 from mooring.scheduler.scheduler import Scheduler
-from mooring.state.assembly import build_scheduler
+from mooring.state.scheduler_assembly import build_scheduler
 
 CONFIG = config.from_object(
     {

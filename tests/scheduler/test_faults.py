@@ -46,7 +46,7 @@ from mooring.scheduler.inputs import (
     ObjectUpdated,
     TimePassed,
 )
-from mooring.state.assembly import build_scheduler
+from mooring.state.scheduler_assembly import build_scheduler
 
 BOOM = PluginError("boom")
 POINTS = (

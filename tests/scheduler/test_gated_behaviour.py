@@ -10,7 +10,7 @@ from mooring.framework.contract.points import PermitPlugin, Wait
 from mooring.kit.clock import NS_PER_S, VirtualClock
 from mooring.plugins.builtin import in_tree
 from mooring.scheduler.inputs import ObjectAdded, ObjectUpdated, TimePassed
-from mooring.state.assembly import all_plugins, build_scheduler
+from mooring.state.scheduler_assembly import all_plugins, build_scheduler
 
 
 @pytest.mark.parametrize("is_on", [True, False])

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from build import a_node, a_pod
 from how_many import examples
 from mooring.answers.trial.reasons import Reason, missing_amounts
+from mooring.cluster.cache import check_table
 from mooring.cluster.cluster import Cluster
-from mooring.cluster.pods.cache import check_table
 from mooring.framework.contract.events import Change
 from mooring.model.quantity import MAX_AMOUNT
 from mooring.plugins.resources.node_resources_fit import fit_events

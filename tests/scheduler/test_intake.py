@@ -15,7 +15,7 @@ from mooring.model.pod import Pod
 from mooring.model.workloads import Service
 from mooring.scheduler.inputs import BindAnswered, EvictionAnswered, ObjectAdded, ObjectRemoved, ObjectUpdated
 from mooring.scheduler.scheduler import Scheduler
-from mooring.state.assembly import build_scheduler
+from mooring.state.scheduler_assembly import build_scheduler
 
 
 def a_scheduler(*items: KubeObject) -> Scheduler:

@@ -8,8 +8,8 @@ from mooring.framework.kept.kept_answers import DEFAULT_LIMIT_BYTES, KeptAnswers
 from mooring.kit.clock import NS_PER_S, VirtualClock
 from mooring.model.pod import Pod
 from mooring.scheduler.inputs import ObjectAdded
-from mooring.scheduler.metrics import SchedulerMetrics
-from mooring.state.assembly import build_scheduler
+from mooring.scheduler.scheduler_metrics import SchedulerMetrics
+from mooring.state.scheduler_assembly import build_scheduler
 
 
 class World:

@@ -8,7 +8,7 @@ import pytest
 from mooring.framework.contract.plugin_caller import PluginCaller, unwrapped
 from mooring.framework.contract.points import Handle, Nomination, NoRoom, PostFilterPlugin
 from mooring.framework.contract.status import PluginError, curable, final
-from mooring.scheduler.extenders.steps import at_once
+from mooring.scheduler.extender_steps import at_once
 from mooring.scheduler.post_filter import PostFilterResult, run_post_filter_plugins
 
 

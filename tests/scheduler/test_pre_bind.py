@@ -17,7 +17,7 @@ from mooring.model.meta import KubeObject
 from mooring.model.storage import PersistentVolumeClaim
 from mooring.plugins.builtin import in_tree
 from mooring.scheduler.inputs import ObjectAdded, ObjectRemoved, ObjectUpdated, TimePassed, WriteAnswered
-from mooring.state.assembly import build_scheduler
+from mooring.state.scheduler_assembly import build_scheduler
 
 CLAIM = "default/claim"
 PATCH = Write("PATCH", PersistentVolumeClaim, "claim", "default", {"metadata": {"annotations": {"a": "b"}}})

@@ -18,9 +18,9 @@ from mooring.kit.metrics import Histogram
 from mooring.model.pod import Pod
 from mooring.plugins.builtin import in_tree
 from mooring.scheduler.inputs import BindAnswered, ObjectAdded, ObjectRemoved, ObjectUpdated
-from mooring.scheduler.metrics import SchedulerMetrics
 from mooring.scheduler.scheduler import Scheduler
-from mooring.state.assembly import build_scheduler
+from mooring.scheduler.scheduler_metrics import SchedulerMetrics
+from mooring.state.scheduler_assembly import build_scheduler
 
 PROFILE = "default-scheduler"
 MS = NS_PER_S // 1000

@@ -16,9 +16,9 @@ from test_state_machine import LATE, NODE_NAMES, NODE_PARTS, POD_CHANGES, TRAITS
 from mooring.kit.clock import NS_PER_S
 from mooring.model.meta import KubeObject
 from mooring.scheduler.inputs import Input
-from mooring.state.assembly import build_scheduler
 from mooring.state.check.check import SelfCheck
-from mooring.state.check.difference import StateDifference
+from mooring.state.check.found_difference import StateDifference
+from mooring.state.scheduler_assembly import build_scheduler
 
 HOUR_S = 3600
 PLUGINS = registry()

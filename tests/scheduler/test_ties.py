@@ -11,7 +11,7 @@ from mooring.framework import config
 from mooring.kit.clock import VirtualClock
 from mooring.scheduler.decide import DecideOptions, KeptTies, by_seed, decide, is_tied, lowest_name, tied_with
 from mooring.scheduler.decision import Placement
-from mooring.state.assembly import build_scheduler
+from mooring.state.scheduler_assembly import build_scheduler
 
 
 @given(st.lists(st.integers(0, 3), min_size=1, max_size=12), st.integers(0, 99), st.booleans())

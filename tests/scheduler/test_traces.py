@@ -32,8 +32,8 @@ from mooring.model.storage import PersistentVolumeClaim
 from mooring.plugins.builtin import in_tree
 from mooring.scheduler import traces
 from mooring.scheduler.inputs import BindAnswered, ObjectAdded, TimePassed, WriteAnswered
-from mooring.scheduler.metrics import SchedulerMetrics
-from mooring.state.assembly import build_scheduler
+from mooring.scheduler.scheduler_metrics import SchedulerMetrics
+from mooring.state.scheduler_assembly import build_scheduler
 from span_reading import MS, RecordedSpans, about, took_s
 
 PROFILE = "default-scheduler"

@@ -12,7 +12,7 @@ from mooring.framework.attempts.runner import Runner
 from mooring.scheduler.decide import DecideOptions, decide
 from mooring.scheduler.decision import Decision, DecisionError, NoFit, Placement
 from mooring.sim.scenario import Outcome, Placer, Step, load, parse
-from mooring.state.assembly import all_plugins
+from mooring.state.scheduler_assembly import all_plugins
 from plain_filters import FILTERS, World, rejecting
 from wide_scenarios import SCENARIOS
 

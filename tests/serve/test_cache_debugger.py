@@ -14,7 +14,7 @@ from mooring.model.pod import Pod
 from mooring.scheduler.inputs import ObjectAdded, ObjectRemoved
 from mooring.scheduler.scheduler import Scheduler
 from mooring.serve.cache_debugger import compare, dump, snapshot, waiting_record
-from mooring.state.assembly import build_scheduler
+from mooring.state.scheduler_assembly import build_scheduler
 
 
 class Lines:

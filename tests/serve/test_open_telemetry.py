@@ -32,7 +32,7 @@ from mooring.serve.tracing import (
     TracingSettings,
     tracing_settings,
 )
-from mooring.state.assembly import build_scheduler
+from mooring.state.scheduler_assembly import build_scheduler
 from otlp_receiver import ReceivedSpan, a_receiver, received
 from recording_server import nowhere
 from span_reading import NO_PLUGINS_NS

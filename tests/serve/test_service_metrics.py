@@ -10,7 +10,7 @@ from mooring.kit.clock import NS_PER_S, VirtualClock
 from mooring.kit.version import VERSION
 from mooring.scheduler.inputs import ObjectAdded
 from mooring.serve.service_metrics import ServiceMetrics, effective_limits, resource_metrics, unit
-from mooring.state.assembly import build_scheduler
+from mooring.state.scheduler_assembly import build_scheduler
 
 GIBI = 1 << 30
 

@@ -14,7 +14,7 @@ from mooring.inputs.manifests import read
 from mooring.kit.clock import VirtualClock
 from mooring.scheduler.inputs import ObjectAdded
 from mooring.serve.cache_debugger import snapshot
-from mooring.state.assembly import build_scheduler
+from mooring.state.scheduler_assembly import build_scheduler
 
 HEADER = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
 PACKED = {"scoringStrategy": {"type": "MostAllocated", "resources": [{"name": "cpu", "weight": 1}]}}

@@ -18,7 +18,7 @@ from mooring.model.meta import KubeObject
 from mooring.sim import day as day_module
 from mooring.sim import gauge as gauge_module
 from mooring.sim.day import Day, DayReport
-from mooring.state.assembly import all_plugins
+from mooring.state.scheduler_assembly import all_plugins
 
 
 def a_day(*entries: dict[str, Any], objects: list[KubeObject] | None = None) -> Day:

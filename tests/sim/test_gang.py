@@ -11,7 +11,7 @@ from mooring.framework.profile.registry import load_file
 from mooring.kit.clock import NS_PER_S, VirtualClock
 from mooring.model.node import Node
 from mooring.model.pod import Pod
-from mooring.state.assembly import all_plugins, build_scheduler
+from mooring.state.scheduler_assembly import all_plugins, build_scheduler
 
 PLUGIN = Path(__file__).parents[2] / "examples" / "gang.py"
 CONFIG = config.from_object(

@@ -16,7 +16,7 @@ from mooring.model.storage import PersistentVolumeClaim
 from mooring.sim.day import Day
 from mooring.sim.results import PodCounts, Report
 from mooring.sim.simulation import Simulation
-from mooring.state.assembly import all_plugins
+from mooring.state.scheduler_assembly import all_plugins
 
 NS_PER_S = 10**9
 

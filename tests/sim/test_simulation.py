@@ -27,7 +27,7 @@ from mooring.scheduler.decision import NoFit, Placement
 from mooring.sim import simulation as simulation_module
 from mooring.sim.results import Fate, NodeUse, Report, SimulatedEviction
 from mooring.sim.simulation import Simulation
-from mooring.state.assembly import all_plugins
+from mooring.state.scheduler_assembly import all_plugins
 
 HEADER = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
 DEFAULT = "default-scheduler"

@@ -10,9 +10,9 @@ from mooring.cli.commands.simulate import simulate
 from mooring.framework import config
 from mooring.sim.simulated_cluster import SimulationRecording
 from mooring.sim.simulation import Simulation
-from mooring.state.recording.reading import runs_in
 from mooring.state.recording.recorder import RecordingSettings
 from mooring.state.recording.run_files import RecordingLimits
+from mooring.state.recording.run_reading import runs_in
 from mooring.state.replay.replayer import Replayer
 
 CROWDED = Path(__file__).parents[2] / "examples" / "crowded.yaml"

@@ -14,7 +14,7 @@ from mooring.kit.clock import NS_PER_S, VirtualClock
 from mooring.model.pod import Pod
 from mooring.sim import results
 from mooring.sim.results import Stories, show_time
-from mooring.state.assembly import all_plugins, build_scheduler
+from mooring.state.scheduler_assembly import all_plugins, build_scheduler
 
 HEADER = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
 ENABLED = {"profiles": [{"plugins": {"multiPoint": {"enabled": [{"name": "Patience"}]}}}]}

@@ -2,8 +2,8 @@
 
 import pytest
 
-from mooring.state.recording.reading import RecordedStep
-from mooring.state.recording.steps import ATTEMPT, Outcome
+from mooring.state.recording.recorded_steps import ATTEMPT, Outcome
+from mooring.state.recording.run_reading import RecordedStep
 from mooring.state.replay import differences
 from mooring.state.replay.differences import ReplayTally, kind_of_difference
 from mooring.state.replay.replayer import ReplayedStep

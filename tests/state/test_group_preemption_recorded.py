@@ -10,11 +10,11 @@ from mooring.framework.contract.intents import Evict, Intent
 from mooring.kit.clock import NS_PER_S, VirtualClock
 from mooring.scheduler.decide import DecideOptions, by_seed
 from mooring.scheduler.inputs import EvictionAnswered
-from mooring.state.assembly import build_scheduler
 from mooring.state.recording.recorder import record_run, scheduler_header
 from mooring.state.recording.run_files import RecordingLimits
 from mooring.state.replay.differences import ReplayTally
 from mooring.state.replay.replayer import Replayer
+from mooring.state.scheduler_assembly import build_scheduler
 from mooring.state.scheduler_state import is_quiet
 from recorded_days import only_run
 from self_checking import CheckedCluster, a

@@ -12,7 +12,7 @@ from mooring.model.meta import KubeObject
 from mooring.model.node import Node
 from mooring.model.pod import Pod
 from mooring.scheduler.inputs import ObjectUpdated
-from mooring.state.recording.steps import LINES, Concealer, block_of, changes_between, with_changes
+from mooring.state.recording.recorded_steps import LINES, Concealer, block_of, changes_between, with_changes
 
 LABELS = st.none() | st.dictionaries(st.sampled_from("abc"), st.text(max_size=3), max_size=2)
 PODS = st.builds(

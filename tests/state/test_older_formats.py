@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from mooring.state.recording.reading import runs_in
+from mooring.state.recording.run_reading import runs_in
 from mooring.state.recording.segment_file import FORMAT
 from mooring.state.replay.replayer import Replayer
 

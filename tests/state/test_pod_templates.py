@@ -11,10 +11,10 @@ from build import a_node, a_pod
 from mooring.model.pod import Pod
 from mooring.scheduler.inputs import Input, ObjectAdded, ObjectRemoved
 from mooring.state.recording import recorder
-from mooring.state.recording.reading import StepReader
+from mooring.state.recording.recorded_steps import ADDED, REMOVED, Concealer, Line, block_of
 from mooring.state.recording.recorder import PodTemplates
+from mooring.state.recording.run_reading import StepReader
 from mooring.state.recording.segment_file import RecordingError
-from mooring.state.recording.steps import ADDED, REMOVED, Concealer, Line, block_of
 
 PODS = st.builds(
     lambda cpu, priority, node, labels, phase, is_known: _pod(cpu, priority, node, labels, phase, is_known),

@@ -21,7 +21,7 @@ from mooring.model.node import Node
 from mooring.model.pod import Pod
 from mooring.sim.day import Day
 from mooring.sim.simulated_cluster import SimulatedCluster
-from mooring.state.recording.reading import runs_in
+from mooring.state.recording.run_reading import runs_in
 from mooring.state.replay.run_reader import RecordedSpan
 from recorded_days import day_recording, record_day
 

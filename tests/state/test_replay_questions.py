@@ -21,12 +21,12 @@ from mooring.inputs.recorded_load import RecordedLoad, recorded_load
 from mooring.kit.clock import NS_PER_S
 from mooring.model.meta import KubeObject
 from mooring.scheduler.decision import DecisionError, NoFit, Placement
-from mooring.state.assembly import all_plugins
-from mooring.state.recording.reading import RecordedRun, runs_in
 from mooring.state.recording.run_files import segments_in
+from mooring.state.recording.run_reading import RecordedRun, runs_in
 from mooring.state.recording.segment_file import RecordingError
 from mooring.state.replay.replayer import Replayer
 from mooring.state.replay.run_reader import RecordedSpan
+from mooring.state.scheduler_assembly import all_plugins
 
 MS = NS_PER_S // 1000
 CHANGED = "nodes changed while it was recorded; utilisation is a share of the nodes at the end"

@@ -18,12 +18,12 @@ from mooring.framework.profile.registry import Registry
 from mooring.inputs.arrivals import arrivals_of
 from mooring.kit.clock import NS_PER_S
 from mooring.model.meta import KubeObject
-from mooring.state.assembly import all_plugins
-from mooring.state.recording.reading import RecordedRun, runs_in
 from mooring.state.recording.run_files import RecordingLimits, segments_in
+from mooring.state.recording.run_reading import RecordedRun, runs_in
 from mooring.state.recording.segment_file import SegmentReader, SegmentWriter
 from mooring.state.replay.differences import ReplayTally
 from mooring.state.replay.replayer import Replayer
+from mooring.state.scheduler_assembly import all_plugins
 from recorded_days import only_run, record_day
 
 SHORT = RecordingLimits(interval_s=20, drops=False)

@@ -12,8 +12,8 @@ from gangs import BOTH_GATES, a_group, a_member
 from mooring.inputs.arrivals import Arrival
 from mooring.kit.clock import NS_PER_S
 from mooring.model.meta import KubeObject
-from mooring.state.recording.reading import RecordedRun
 from mooring.state.recording.run_files import RecordingLimits
+from mooring.state.recording.run_reading import RecordedRun
 from mooring.state.replay.differences import ReplayTally
 from mooring.state.replay.replayer import Replayer
 from recorded_days import only_run, record_day

@@ -12,13 +12,13 @@ from jumping_clock import JumpingClock
 from mooring.drivers.simulated_driver import START_NS, Driver
 from mooring.framework import config
 from mooring.kit.clock import NS_PER_S, VirtualClock, WallClock
-from mooring.state.assembly import build_scheduler
 from mooring.state.recording import recorder, run_files
-from mooring.state.recording.reading import RecordedRun, runs_in
 from mooring.state.recording.recorder import RunRecorder, record_run, scheduler_header
 from mooring.state.recording.run_files import RecordingFigures, RecordingLimits, RunFiles, segments_in
+from mooring.state.recording.run_reading import RecordedRun, runs_in
 from mooring.state.recording.segment_file import RecordingError, SegmentHeader, SegmentWriter
 from mooring.state.replay.replayer import Replayer
+from mooring.state.scheduler_assembly import build_scheduler
 
 
 class Recorded:

@@ -7,9 +7,9 @@ import pytest
 
 from build import a_node, a_pod
 from device_building import a_claim, a_class, a_device, a_slice, an_ask, claiming
+from mooring.plugins.devices.device_offers import BURST
 from mooring.plugins.devices.dynamic_resources import DynamicResources
-from mooring.plugins.devices.offers import BURST
-from mooring.scheduler.extenders.steps import Steps, Suspension
+from mooring.scheduler.extender_steps import Steps, Suspension
 from mooring.state.check.check import RETAKES_S
 from planted_faults import PLANTS, group_member_lost, requested_off, row_of
 from self_checking import GATES, CheckedCluster, a, a_busy_cluster

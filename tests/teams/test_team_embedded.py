@@ -4,7 +4,7 @@ from typing import Any
 
 from team_queues import TeamQueues
 
-from mooring.embedded.cluster import EmbeddedSettings
+from mooring.embedded.embedded_cluster import EmbeddedSettings
 from mooring.framework import config
 from mooring.plugins.builtin import in_tree
 from team_stage import a_team, configured

@@ -17,7 +17,7 @@ from mooring.framework.profile.registry import Registry
 from mooring.kit.process import run_event_loop
 from mooring.kit.version import VERSION
 from mooring.queue.entry import ReportFault
-from mooring.state.recording.reading import RecordedRun
+from mooring.state.recording.run_reading import RecordedRun
 from mooring.state.replay.replayer import settings_of
 
 DEFAULT_PORT = 6480

@@ -9,14 +9,14 @@ import msgspec
 
 from mooring.api.json_objects import JsonObject
 from mooring.api.kinds import BY_STRUCT
-from mooring.embedded.cluster import EmbeddedCluster, EmbeddedSettings, Report
+from mooring.embedded.embedded_cluster import EmbeddedCluster, EmbeddedSettings, Report
 from mooring.embedded.seeding import seed
 from mooring.framework.config.types import KubeSchedulerConfiguration
 from mooring.framework.profile.registry import Registry
 from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
 from mooring.model.workloads import ReplicaSet, ReplicationController, StatefulSet
-from mooring.state.recording.reading import RecordedRun
+from mooring.state.recording.run_reading import RecordedRun
 from mooring.state.recording.segment_file import SegmentHeader
 from mooring.state.replay.run_reader import RunReader
 from mooring.state.scheduler_state import SchedulerState

@@ -43,8 +43,8 @@ from mooring.serve.pages.server import WebLimits, WebServer
 from mooring.serve.pages.server_tls import ClientAuthorities, ServerTls, serving_pair
 from mooring.serve.service_metrics import ServiceMetrics, read_recording, read_watches
 from mooring.serve.tracing import Tracing
-from mooring.state.assembly import build_scheduler
 from mooring.state.recording.recorder import RecordingSettings, record_live
+from mooring.state.scheduler_assembly import build_scheduler
 
 if TYPE_CHECKING:  # 40 ms of the start, where there is no dashboard
     from mooring.dashboard.questions.child_questions import ChildQuestions

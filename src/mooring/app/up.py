@@ -14,13 +14,13 @@ from pathlib import Path
 from mooring.apiclient.certificates import CertificateFiles
 from mooring.apiclient.connection_settings import server_context, show_pair
 from mooring.apiclient.credentials import CredentialsError
+from mooring.apiclient.kubeconfig.editing import Login, add_context, remove_context, write_kubeconfig
 from mooring.apiclient.kubeconfig.files import KubeconfigError
 from mooring.apiclient.kubeconfig.loading import find_connection
-from mooring.apiclient.kubeconfig.writing import Login, add_context, remove_context, write_kubeconfig
 from mooring.apiserver.server.http import HttpLimits, HttpServer
 from mooring.app.cluster_doings import ClusterDoings
 from mooring.app.dashboards import DashboardPlan, serve_dashboard
-from mooring.embedded.cluster import EmbeddedCluster, Report
+from mooring.embedded.embedded_cluster import EmbeddedCluster, Report
 from mooring.kit.bounded_reading import read_file
 from mooring.kit.listener import LOOPBACK
 from mooring.kit.private_files import write_private

@@ -30,7 +30,7 @@ from mooring.kit.words import similar
 from mooring.kit.yaml_reader import YamlFault, keep_last, read_document
 from mooring.model.quantity import QuantityError, to_int
 from mooring.model.quantity import parse as parse_quantity
-from mooring.state.assembly import all_plugins
+from mooring.state.scheduler_assembly import all_plugins
 
 # ---- Groups of commands: what they say of their commands, and which they suggest for one that does not exist.
 

@@ -12,12 +12,12 @@ from mooring.cli.refusal import refuse
 from mooring.cli.terminal import LateBar, tell
 from mooring.cli.up_session import UpSession, report
 from mooring.dashboard.interfaces import Program
-from mooring.embedded.cluster import EmbeddedCluster
+from mooring.embedded.embedded_cluster import EmbeddedCluster
 from mooring.framework.profile.registry import Registry
 from mooring.kit import process
 from mooring.kit.clock import in_seconds
 from mooring.kit.logs import one_line
-from mooring.state.recording.reading import RecordedRun
+from mooring.state.recording.run_reading import RecordedRun
 from mooring.state.recording.segment_file import RecordingError
 
 LEFT_OUT = 10

@@ -15,7 +15,7 @@ from mooring.kit.clock import in_micros, in_seconds
 from mooring.kit.words import alike, count, did_you_mean, similar
 from mooring.model.quantity import show_amount
 from mooring.scheduler.scheduler import Scheduler
-from mooring.state.recording.reading import RecordedRun
+from mooring.state.recording.run_reading import RecordedRun
 from mooring.state.replay.differences import is_decision, outcomes_in_words, step_in_words
 from mooring.state.replay.replayer import ReplayedStep, Replayer
 from mooring.state.replay.run_reader import RecordedSpan, UnusableSpan, began_ns, moment_of

@@ -19,7 +19,7 @@ from mooring.app.dashboards import DashboardPortError
 from mooring.app.up import EmbeddedService, ServiceSettings, serving
 from mooring.cli.refusal import refuse
 from mooring.cli.terminal import tell
-from mooring.embedded.cluster import ClusterStatistics, ClusterSummary, EmbeddedCluster, NodeUsage
+from mooring.embedded.embedded_cluster import ClusterStatistics, ClusterSummary, EmbeddedCluster, NodeUsage
 from mooring.kit import process
 from mooring.kit.logs import one_line
 from mooring.kit.shown_text import shown

@@ -15,7 +15,7 @@ from mooring.kit.metrics import Description, MetricRegistry, exponential
 from mooring.scheduler.inputs import Input
 from mooring.scheduler.scheduler import Scheduler
 from mooring.state.check.check import RETAKES_S, SelfCheck
-from mooring.state.check.difference import KINDS, DifferenceKind, StateDifference, cut
+from mooring.state.check.found_difference import KINDS, DifferenceKind, StateDifference, cut
 from mooring.state.check.fresh_scheduler import KnownObjects
 
 # ---- What self-checks count. The metrics exist only where self-checks are on.

@@ -34,7 +34,13 @@ from mooring.model.workloads import (
     RuntimeClass,
     Workload,
 )
-from mooring.rules.persistent_volumes import default_storage_class
+from mooring.rules.claims_of_pods import (
+    GROUP_CLAIMS_GATE,
+    device_claim_for,
+    is_claim_of,
+    templates_waited_for,
+    volume_claim_for,
+)
 from mooring.rules.pod_admission import (
     TOLERATION_OPERATORS,
     add_limits,
@@ -51,19 +57,13 @@ from mooring.rules.pod_admission import (
     priority_of,
     selector_conflicts,
 )
-from mooring.rules.pod_claims import (
-    GROUP_CLAIMS_GATE,
-    device_claim_for,
-    is_claim_of,
-    templates_waited_for,
-    volume_claim_for,
-)
 from mooring.rules.pod_defaults import complete_pod
+from mooring.rules.volume_rules import default_storage_class
 
 # ---- The claims that controllers would create for the pods and pod groups of manifests.
 #
 # Names are those that a server would generate, without random characters, so that two runs have the same names. The
-# rules are those of the embedded cluster's controllers (`rules/pod_claims.py`).
+# rules are those of the embedded cluster's controllers (`rules/claims_of_pods.py`).
 
 
 @dataclass(frozen=True, slots=True)

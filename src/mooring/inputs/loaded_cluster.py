@@ -31,7 +31,7 @@ from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
 from mooring.model.workloads import Workload
 from mooring.queue.queue_record import QueueRecord
-from mooring.state.assembly import all_plugins
+from mooring.state.scheduler_assembly import all_plugins
 
 Source = str | os.PathLike[str]
 """A file, or a folder of files."""

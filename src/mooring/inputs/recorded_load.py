@@ -17,9 +17,9 @@ from mooring.model.pod import Pod
 from mooring.model.storage import PersistentVolume, PersistentVolumeClaim
 from mooring.model.workloads import PodGroup
 from mooring.scheduler.inputs import Input, ObjectAdded, ObjectRemoved, ObjectUpdated
-from mooring.state.recording.reading import RecordedRun, RecordedStep
+from mooring.state.recording.recorded_steps import ATTEMPT, HALF_MINUTE, RELEASE, TIME, kind_of
+from mooring.state.recording.run_reading import RecordedRun, RecordedStep
 from mooring.state.recording.segment_file import SegmentHeader
-from mooring.state.recording.steps import ATTEMPT, HALF_MINUTE, RELEASE, TIME, kind_of
 from mooring.state.replay.differences import EVICT
 from mooring.state.replay.run_reader import RecordedSpan, RunReader
 from mooring.state.scheduler_state import SchedulerState

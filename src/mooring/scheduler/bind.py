@@ -23,7 +23,7 @@ from mooring.model.pod import Pod
 from mooring.queue.entry import QueuedPod, TellPod
 from mooring.scheduler.core import Core
 from mooring.scheduler.decision import Placement
-from mooring.scheduler.extenders.attempt import call_binder, refusal, skip
+from mooring.scheduler.extender_attempt import call_binder, refusal, skip
 from mooring.scheduler.failure import AttemptFailure, error, fail, plugin_fault, refused, unusable
 from mooring.scheduler.pre_bind import BindingFailure, name_expected_node, prepare
 from mooring.scheduler.under_way import Binding

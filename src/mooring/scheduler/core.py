@@ -7,8 +7,8 @@ uses Scheduler instead.
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from mooring.cluster.cache import Cache
 from mooring.cluster.cluster import Cluster
-from mooring.cluster.pods.cache import Cache
 from mooring.framework.attempts.runner import Runner
 from mooring.framework.contract.points import SchedulerServices
 from mooring.kit.clock import Clock
@@ -17,8 +17,8 @@ from mooring.queue.entry import ReportFault, TellPod
 from mooring.queue.queue import SchedulingQueue
 from mooring.scheduler.decide import DecideOptions, deciding
 from mooring.scheduler.decision import Decision
-from mooring.scheduler.extenders.asking import InterestedExtenders
-from mooring.scheduler.extenders.steps import Steps
+from mooring.scheduler.extender_asking import InterestedExtenders
+from mooring.scheduler.extender_steps import Steps
 from mooring.scheduler.observer import Observer
 from mooring.scheduler.under_way import Binding, Evictions, ExtenderCalls, Outbox, PreBindRuns
 

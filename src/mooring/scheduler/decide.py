@@ -36,8 +36,8 @@ from mooring.scheduler.decision import (
     diagnose_rejected_pod,
     rejections_by_node,
 )
-from mooring.scheduler.extenders.asking import InterestedExtenders, add_scores, passing, still_passes
-from mooring.scheduler.extenders.steps import Steps, at_once
+from mooring.scheduler.extender_asking import InterestedExtenders, add_scores, passing, still_passes
+from mooring.scheduler.extender_steps import Steps, at_once
 
 BEST = 3
 

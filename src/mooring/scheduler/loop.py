@@ -6,11 +6,11 @@ from mooring.queue.entry import QueuedPod
 from mooring.scheduler.bind import begin_binding
 from mooring.scheduler.core import Core
 from mooring.scheduler.decision import DecisionError, NoFit, Placement
-from mooring.scheduler.extenders.asking import InterestedExtenders
-from mooring.scheduler.extenders.attempt import extenders_for, take
-from mooring.scheduler.extenders.steps import Steps, at_once
+from mooring.scheduler.extender_asking import InterestedExtenders
+from mooring.scheduler.extender_attempt import extenders_for, take
+from mooring.scheduler.extender_steps import Steps, at_once
 from mooring.scheduler.failure import fail
-from mooring.scheduler.groups.attempt import attempt_group
+from mooring.scheduler.groups.group_attempt import attempt_group
 from mooring.scheduler.post_filter import evict_victims, failure_of, is_pointless, post_filter
 
 

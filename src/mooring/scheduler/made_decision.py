@@ -9,8 +9,8 @@ from mooring.model.pod import Pod
 from mooring.scheduler.core import Deciding
 from mooring.scheduler.decide import DecideOptions, decide, deciding
 from mooring.scheduler.decision import Decision
-from mooring.scheduler.extenders.asking import InterestedExtenders
-from mooring.scheduler.extenders.steps import Steps
+from mooring.scheduler.extender_asking import InterestedExtenders
+from mooring.scheduler.extender_steps import Steps
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,8 @@ The observer is chosen when the scheduler is built. Other code does not ask whet
 from collections.abc import Mapping
 from typing import Literal, Protocol
 
+from mooring.cluster.cache import Cache
 from mooring.cluster.cluster import Cluster
-from mooring.cluster.pods.cache import Cache
 from mooring.framework.contract.events import ClusterEvent
 from mooring.framework.contract.plugin_caller import PluginCaller
 from mooring.framework.contract.points import Nomination

@@ -16,8 +16,8 @@ from mooring.queue.entry import QueuedPod
 from mooring.scheduler.core import Core
 from mooring.scheduler.decision import DecisionError, NoFit
 from mooring.scheduler.evict import evict
-from mooring.scheduler.extenders.asking import InterestedExtenders, review
-from mooring.scheduler.extenders.steps import Steps
+from mooring.scheduler.extender_asking import InterestedExtenders, review
+from mooring.scheduler.extender_steps import Steps
 from mooring.scheduler.failure import AttemptFailure, error, plugin_fault, unusable
 
 Review = Callable[[Mapping[str, Victims]], Steps[Mapping[str, Victims] | CallFault]]

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from mooring.cluster.cache import Cache
 from mooring.cluster.cluster import Cluster
-from mooring.cluster.pods.cache import Cache
 from mooring.cluster.pods.nominated import NominatedLoad
 from mooring.framework.attempts.runner import Runner
 from mooring.framework.config.types import Extender
@@ -17,12 +17,11 @@ from mooring.model.pod import Pod
 from mooring.queue.backoff import QueueSettings
 from mooring.queue.entry import Place, QueuedPod, ReportFault, TellPod
 from mooring.queue.queue import SchedulingQueue
-from mooring.scheduler import bind, evict, intake, pre_bind
+from mooring.scheduler import bind, evict, extender_attempt, intake, pre_bind
 from mooring.scheduler.core import Core, Deciding
 from mooring.scheduler.decide import DecideOptions
 from mooring.scheduler.decision import EXTENDER
-from mooring.scheduler.extenders import attempt as extender_attempt
-from mooring.scheduler.extenders.steps import Suspension
+from mooring.scheduler.extender_steps import Suspension
 from mooring.scheduler.inputs import (
     BindAnswered,
     CallAnswered,

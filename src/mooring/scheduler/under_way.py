@@ -16,7 +16,7 @@ from mooring.kit.clock import NS_PER_S
 from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
 from mooring.queue.entry import QueuedPod
-from mooring.scheduler.extenders.steps import Suspension
+from mooring.scheduler.extender_steps import Suspension
 
 # ---- bindings: pods on their way from a decision to their node
 

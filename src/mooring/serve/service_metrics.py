@@ -23,8 +23,8 @@ from mooring.model.pod_spec import Container, ResourceRequirements
 from mooring.model.quantity import parse_or, to_int, to_milli
 from mooring.model.release import GIT_VERSION, KUBERNETES_VERSION
 from mooring.model.requests import FILTER, Amounts, effective_requests
-from mooring.scheduler.metrics import SchedulerMetrics
 from mooring.scheduler.scheduler import Scheduler
+from mooring.scheduler.scheduler_metrics import SchedulerMetrics
 from mooring.state.recording.run_files import RecordingFigures
 
 LEASE = "kube-scheduler"

@@ -23,7 +23,7 @@ from mooring.scheduler.decide import DecideOptions
 from mooring.scheduler.decision import DecisionDetails, DecisionError, Diagnosis, NoFit, Placement
 from mooring.scheduler.failure import POD_SCHEDULED
 from mooring.sim.scenario import UNUSABLE, Scenario, Step, decoded, load, parse
-from mooring.state.assembly import all_plugins, build_scheduler
+from mooring.state.scheduler_assembly import all_plugins, build_scheduler
 
 Answer = dict[str, Any]
 

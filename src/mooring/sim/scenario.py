@@ -35,14 +35,14 @@ from mooring.kit.process import relax_collector
 from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
 from mooring.plugins.preemption.default_preemption import DefaultPreemption
-from mooring.plugins.preemption.search import Findings
+from mooring.plugins.preemption.victim_search import Findings
 from mooring.scheduler.decide import DecideOptions, decide
 from mooring.scheduler.decision import Decision, DecisionError, NoFit
-from mooring.scheduler.extenders.steps import at_once
+from mooring.scheduler.extender_steps import at_once
 from mooring.scheduler.inputs import BindAnswered
 from mooring.scheduler.post_filter import PostFilterResult, ask_in_order, run_post_filter_plugins
 from mooring.sim.controllers import VolumeController
-from mooring.state.assembly import all_plugins, build_runners, build_scheduler
+from mooring.state.scheduler_assembly import all_plugins, build_runners, build_scheduler
 
 # ---- the placer
 

@@ -28,13 +28,13 @@ from mooring.model.node import Node
 from mooring.model.pod import Pod
 from mooring.scheduler.decide import DecideOptions, by_seed, deciding, lowest_name
 from mooring.scheduler.decision import Decision, Diagnosis, NoFit, Placement
-from mooring.scheduler.extenders.asking import InterestedExtenders
-from mooring.scheduler.extenders.steps import Steps
+from mooring.scheduler.extender_asking import InterestedExtenders
+from mooring.scheduler.extender_steps import Steps
 from mooring.scheduler.scheduler import Scheduler
 from mooring.sim.controllers import ClaimController, VolumeController
 from mooring.sim.results import FailureCounter, SimulatedEviction, Stories
-from mooring.state.assembly import Recorder, build_scheduler
 from mooring.state.recording.recorder import RecordingSettings, RunRecorder, record_run, scheduler_header
+from mooring.state.scheduler_assembly import Recorder, build_scheduler
 
 
 class SimulationRecording:

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Any, TypedDict, Unpack
 
+from mooring.answers.compare.compared_run import RunInputs, RunResult
 from mooring.answers.compare.comparison import NODES, PRICE_AN_HOUR, ComparedRun, Comparison, PlacementDifference
 from mooring.answers.compare.node_use import prices_of, read_prices
-from mooring.answers.compare.placements import PlacementTable, unpack
+from mooring.answers.compare.placement_table import PlacementTable, unpack
 from mooring.answers.compare.results_file import open_results
-from mooring.answers.compare.run import RunInputs, RunResult
 from mooring.answers.compare.run_plan import RunPlan, UnusablePlan, plan_runs
 from mooring.answers.compare.workers import WORTH_A_PROCESS, Progress, run_here, run_in_processes, run_on_dask
 from mooring.framework.config import ConfigError, KubeSchedulerConfiguration
@@ -22,7 +22,7 @@ from mooring.inputs.loaded_cluster import Config, LoadedCluster, Source, Written
 from mooring.kit.version import VERSION
 from mooring.kit.words import count
 from mooring.model.pod import Pod
-from mooring.state.assembly import all_plugins, build_runners
+from mooring.state.scheduler_assembly import all_plugins, build_runners
 
 DEFAULT, CLUSTER = "default", "cluster"
 """Names of configurations that are no files: the built-in one, and the one that the cluster was loaded with."""

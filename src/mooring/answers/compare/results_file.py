@@ -23,9 +23,9 @@ try:
 except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
+from mooring.answers.compare.compared_run import RunResult
 from mooring.answers.compare.figures import COMPARED, RunFigures, flat_figures
-from mooring.answers.compare.placements import unpack
-from mooring.answers.compare.run import RunResult
+from mooring.answers.compare.placement_table import unpack
 from mooring.answers.compare.run_plan import RunPlan
 from mooring.inputs.input_errors import InputError
 from mooring.kit.bounded_reading import MIB, read_stream, shown_bytes

@@ -19,7 +19,7 @@ from multiprocessing import connection
 from types import ModuleType
 from typing import Any
 
-from mooring.answers.compare.run import RunInputs, RunResult, run_once
+from mooring.answers.compare.compared_run import RunInputs, RunResult, run_once
 from mooring.answers.compare.run_plan import RunPlan
 from mooring.framework.config import ConfigError
 from mooring.inputs.input_errors import InputError

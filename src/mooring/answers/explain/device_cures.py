@@ -23,8 +23,8 @@ from mooring.model.devices import (
     ResourceClaimStatus,
 )
 from mooring.model.pod import Pod
-from mooring.plugins.devices.claims import Unresolved, claims_of, is_group
-from mooring.plugins.preemption.search import budgets_of, split_by_budget
+from mooring.plugins.devices.device_claims import Unresolved, claims_of, is_group
+from mooring.plugins.preemption.victim_search import budgets_of, split_by_budget
 
 MOST_DEVICES = 32
 """The most devices that one claim can have allocated (upstream's AllocationResultsMaxSize)."""

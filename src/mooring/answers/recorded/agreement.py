@@ -13,7 +13,7 @@ from mooring.answers.recorded.judging import BindingVerdict, JudgedBinding, bind
 from mooring.api.kinds import pod_name
 from mooring.kit.clock import in_seconds
 from mooring.kit.words import alike_names, count
-from mooring.state.recording.observer import OBSERVER
+from mooring.state.recording.cluster_observer import OBSERVER
 
 SAME, TIED, LOWER = BindingVerdict.SAME, BindingVerdict.TIED, BindingVerdict.LOWER
 REJECTED, UNDECIDED = BindingVerdict.REJECTED, BindingVerdict.UNDECIDED

@@ -20,8 +20,8 @@ from mooring.scheduler.decide import MIN_FEASIBLE, DecideOptions, KeptTies, deci
 from mooring.scheduler.decision import DecisionDetails, DecisionError, NoFit, Placement
 from mooring.scheduler.inputs import Input
 from mooring.scheduler.scheduler import Scheduler
-from mooring.state.assembly import build_scheduler
 from mooring.state.replay.replayer import RecordedClock
+from mooring.state.scheduler_assembly import build_scheduler
 
 # ---- A binding of the recording beside what Mooring decides for the same pod at the same moment.
 

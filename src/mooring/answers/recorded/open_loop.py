@@ -7,17 +7,17 @@ millisecond, and of nodes with the same score the one with the lowest name is ta
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from mooring.answers.compare.compared_run import RunInputs, RunResult
 from mooring.answers.compare.comparing import comparison_of
 from mooring.answers.compare.comparison import Comparison
-from mooring.answers.compare.placements import unpack
-from mooring.answers.compare.run import RunInputs, RunResult
+from mooring.answers.compare.placement_table import unpack
 from mooring.answers.compare.run_plan import RunPlan
 from mooring.answers.compare.workers import Progress, run_here
 from mooring.framework.config.types import DEFAULT_SCHEDULER_NAME, KubeSchedulerConfiguration
 from mooring.framework.profile.registry import Registry
 from mooring.inputs.recorded_load import RecordedLoad, recorded_load
 from mooring.model.node import Node
-from mooring.state.recording.reading import RecordedRun
+from mooring.state.recording.run_reading import RecordedRun
 from mooring.state.recording.segment_file import RecordingError
 from mooring.state.replay.replayer import missing_plugins, settings_of
 from mooring.state.replay.run_reader import RecordedSpan

@@ -27,7 +27,7 @@ from mooring.scheduler.inputs import BindAnswered, ObjectAdded, ObjectRemoved, O
 from mooring.scheduler.made_decision import MadeDecision
 from mooring.scheduler.scheduler import Scheduler
 from mooring.sim.results import Moment, Stories, show_seconds
-from mooring.state.recording.reading import RecordedRun, RecordedStep
+from mooring.state.recording.run_reading import RecordedRun, RecordedStep
 from mooring.state.replay.differences import BIND, EVICT
 from mooring.state.replay.replayer import RecordedClock, ReplayedStep, Replayer, ReplayHooks
 from mooring.state.replay.run_reader import RecordedSpan

@@ -23,7 +23,7 @@ from mooring.kit.words import count
 from mooring.scheduler.made_decision import MadeDecision
 from mooring.scheduler.scheduler import Scheduler
 from mooring.sim.results import show_seconds
-from mooring.state.recording.reading import RecordedRun, RecordedStep
+from mooring.state.recording.run_reading import RecordedRun, RecordedStep
 from mooring.state.replay.differences import BIND, ReplayTally, decided_for
 from mooring.state.replay.replayer import ReplayedStep, Replayer, ReplayHooks
 from mooring.state.replay.run_reader import RecordedSpan

@@ -28,9 +28,9 @@ from mooring.model.pod_spec import PodSpec
 from mooring.model.workloads import PriorityClass
 from mooring.scheduler.decide import DecideOptions, decide
 from mooring.scheduler.decision import Decision, DecisionError, NoFit, Placement
-from mooring.scheduler.extenders.steps import at_once
+from mooring.scheduler.extender_steps import at_once
 from mooring.scheduler.post_filter import run_post_filter_plugins
-from mooring.state.assembly import build_runners
+from mooring.state.scheduler_assembly import build_runners
 
 # ---- A loaded cluster as its scheduler sees it: the node table and the profiles, for decisions about single pods.
 #

@@ -22,8 +22,8 @@ from mooring.model.pod import Pod
 from mooring.model.pod_spec import FINISHED_PHASES, PodSpec, PodStatus
 from mooring.model.quantity import NANO, parse, to_int
 from mooring.model.requests import FILTER, HELD, Amounts, effective_requests
-from mooring.rules.persistent_volumes import class_of
 from mooring.rules.pod_admission import pod_terms
+from mooring.rules.volume_rules import class_of
 
 # ---- scopes
 

@@ -33,10 +33,10 @@ from mooring.apiserver.admission.pod_plugins import (
 from mooring.apiserver.admission.pod_updates import update_faults
 from mooring.model.storage import CLASS_ANNOTATION
 from mooring.model.workloads import DISRUPTED_ALONE, DISRUPTED_TOGETHER
-from mooring.rules.persistent_volumes import default_storage_class
+from mooring.rules.claims_of_pods import GROUP_CLAIMS_GATE
 from mooring.rules.pod_admission import add_tolerations
-from mooring.rules.pod_claims import GROUP_CLAIMS_GATE
 from mooring.rules.pod_defaults import complete_pod
+from mooring.rules.volume_rules import default_storage_class
 from mooring.rules.workload_pods import job_labels
 
 # ---- Claims of pod groups (gate DRAWorkloadResourceClaims), and the protection of groups that have pods.

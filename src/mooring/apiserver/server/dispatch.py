@@ -13,7 +13,9 @@ from mooring.api.schema.typed_values import check_typed
 from mooring.apiserver.identity import ROOT as IDENTITY
 from mooring.apiserver.identity import identity, prefix_of
 from mooring.apiserver.resource_api import ResourceApi
-from mooring.apiserver.server import reading, subresources, writing
+from mooring.apiserver.server import reads as reading
+from mooring.apiserver.server import subresources
+from mooring.apiserver.server import writes as writing
 from mooring.apiserver.server.forms import check_form_asked, wanted
 from mooring.apiserver.server.request import Answer, Request, Target, check_yaml, read_object, refusal, target_of
 from mooring.apiserver.server.watching import WatchResponse, begin_watch

@@ -23,7 +23,7 @@ from mooring.apiserver.server.request import (
     how_to_delete,
     read_object,
 )
-from mooring.apiserver.server.writing import patcher, success
+from mooring.apiserver.server.writes import patcher, success
 from mooring.model.pod_spec import FINISHED_PHASES
 from mooring.rules.conditions import disruption_target, holds, with_condition
 

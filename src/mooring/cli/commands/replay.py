@@ -20,7 +20,7 @@ from mooring.cli.refusal import refusals, refuse
 from mooring.cli.replay_walk import ReplayWalk, lines_of_user
 from mooring.cli.terminal import LateBar
 from mooring.framework.profile.registry import Registry
-from mooring.state.recording.reading import RecordedRun, runs_in
+from mooring.state.recording.run_reading import RecordedRun, runs_in
 from mooring.state.recording.segment_file import RecordingError
 from mooring.state.replay.replayer import concealed_annotations
 from mooring.state.replay.run_reader import RecordedSpan, UnusableSpan, span_of

@@ -49,7 +49,7 @@ from mooring.drivers.live_service import ClientLimits
 from mooring.framework import config as configuration
 from mooring.framework.config import KubeSchedulerConfiguration
 from mooring.framework.config.settings import as_object
-from mooring.framework.config.syntax import parse
+from mooring.framework.config.yaml_syntax import parse
 from mooring.kit import process
 from mooring.kit.bounded_reading import read_file
 from mooring.kit.logs import LogFormat, check_format, start_logs

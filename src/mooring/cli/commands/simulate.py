@@ -50,7 +50,7 @@ from mooring.kit.process import relax_collector
 from mooring.sim.gauge import StayFile
 from mooring.sim.results import Explanation
 from mooring.sim.simulated_cluster import RecordTo, SimulationRecording
-from mooring.state.recording.reading import runs_in
+from mooring.state.recording.run_reading import runs_in
 
 NOT_ALL_PLACED = 1
 """The exit status with --exit-code."""

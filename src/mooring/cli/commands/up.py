@@ -47,7 +47,7 @@ from mooring.dashboard.questions.asked_cluster import AskedScheduler
 from mooring.dashboard.questions.child_questions import ChildQuestions
 from mooring.dashboard.questions.unwatched_objects import objects_in_store
 from mooring.dashboard.scheduler_source import SchedulerSource
-from mooring.embedded.cluster import EmbeddedCluster, EmbeddedSettings, cluster_clock
+from mooring.embedded.embedded_cluster import EmbeddedCluster, EmbeddedSettings, cluster_clock
 from mooring.embedded.seeding import default_class, seed
 from mooring.framework.config import KubeSchedulerConfiguration
 from mooring.framework.config.durations import Duration

@@ -18,8 +18,8 @@ from typing import IO
 import msgspec
 
 from mooring.dashboard.interfaces import DashboardSource, ExplainPod, Question, Refused, RejectionsOnNode
-from mooring.dashboard.questions.answering import END, OK
 from mooring.dashboard.questions.asked_cluster import AskedCluster, AskedScheduler, FetchObjects, MoreObjects
+from mooring.dashboard.questions.question_process import END, OK
 from mooring.dashboard.slices import SHARE, SLICE_S
 from mooring.inputs.input_errors import problem_line
 from mooring.kit.process import ONE_BLAS_THREAD
@@ -101,7 +101,7 @@ async def _ready(pipe: int, watch: Callable[..., None], forget: Callable[[int], 
         forget(pipe)
 
 
-MODULE = "mooring.dashboard.questions.answering"
+MODULE = "mooring.dashboard.questions.question_process"
 MIB = 1 << 20
 _TOLD = 4096
 """Bytes of standard error that are reported."""

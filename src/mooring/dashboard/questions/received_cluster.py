@@ -20,7 +20,7 @@ from mooring.inputs.manifests import Manifests, ReadOptions, read_files
 from mooring.model.meta import KubeObject
 from mooring.model.workloads import Workload
 from mooring.queue.queue_record import QueueRecord
-from mooring.state.assembly import all_plugins
+from mooring.state.scheduler_assembly import all_plugins
 
 
 def read_header(line: bytes) -> QuestionHeader:

@@ -24,7 +24,7 @@ from mooring.dashboard.interfaces import (
 )
 from mooring.dashboard.serving.sampler import Sampler
 from mooring.dashboard.slices import OneAtATime, Sliced, TooBusy
-from mooring.dashboard.views.pages import (
+from mooring.dashboard.views.page_views import (
     MAX_ENTRIES,
     NodePage,
     PodList,

@@ -13,9 +13,9 @@ import numpy as np
 from mooring.dashboard.interfaces import DecisionLine
 from mooring.framework.profile.registry import Registry
 from mooring.kit.clock import in_millis
-from mooring.state.recording.reading import OutcomeReader, RecordedRun
+from mooring.state.recording.recorded_steps import Outcome
+from mooring.state.recording.run_reading import OutcomeReader, RecordedRun
 from mooring.state.recording.segment_file import SegmentHeader
-from mooring.state.recording.steps import Outcome
 from mooring.state.replay.differences import BIND, EVICT, FAIL, NOMINATE, is_decision, pods_of
 from mooring.state.replay.replayer import why_not
 from mooring.state.replay.run_reader import RunReader

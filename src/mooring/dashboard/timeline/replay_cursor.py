@@ -7,7 +7,7 @@ from mooring.dashboard.timeline.recorded_decisions import RunSpan
 from mooring.dashboard.views.pod_stories import PodStories
 from mooring.framework.profile.registry import Registry
 from mooring.scheduler.scheduler import Scheduler
-from mooring.state.recording.reading import RecordedStep
+from mooring.state.recording.run_reading import RecordedStep
 from mooring.state.recording.segment_file import RecordingError
 from mooring.state.replay.differences import is_decision
 from mooring.state.replay.replayer import RecordedClock, Replayer, ReplayHooks, ReplayMark

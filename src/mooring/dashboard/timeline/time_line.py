@@ -20,8 +20,8 @@ from mooring.dashboard.views.scheduling_flow import FlowCounters, SelfCheckFigur
 from mooring.framework.profile.registry import Registry
 from mooring.kit.clock import in_millis
 from mooring.scheduler.scheduler import Scheduler
+from mooring.state.recording.recorded_steps import Outcome
 from mooring.state.recording.segment_file import RecordingError
-from mooring.state.recording.steps import Outcome
 from mooring.state.replay.differences import BIND, EVICT, FAIL, NOMINATE
 from mooring.state.replay.run_reader import UnusableSpan, moment_of
 

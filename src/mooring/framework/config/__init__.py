@@ -4,12 +4,12 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from mooring.framework.config.decode import decode
+from mooring.framework.config.decoding import decode
 from mooring.framework.config.defaults import apply_defaults
 from mooring.framework.config.feature_gates import with_defaults
 from mooring.framework.config.problems import ConfigError
 from mooring.framework.config.types import KubeSchedulerConfiguration
-from mooring.framework.config.validate import validate
+from mooring.framework.config.validation import validate
 
 __all__ = ["ConfigError", "KubeSchedulerConfiguration", "default", "from_object", "load"]
 

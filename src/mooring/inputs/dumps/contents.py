@@ -21,7 +21,7 @@ from mooring.kit.bounded_reading import GZIP_SUFFIX
 from mooring.kit.private_files import write_private
 from mooring.model.meta import KubeObject
 from mooring.model.workloads import Workload
-from mooring.state.recording.steps import READ_ANNOTATIONS
+from mooring.state.recording.recorded_steps import READ_ANNOTATIONS
 
 # ---- The file of a dump: a v1 List as JSON with one object on each line, compressed if its name ends in .gz.
 

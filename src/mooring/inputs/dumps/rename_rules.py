@@ -19,8 +19,8 @@ from mooring.model import devices, meta, node, pod_spec, storage, workloads
 from mooring.model.meta import ObjectMeta, Wire
 from mooring.model.storage import CLASS_ANNOTATION
 from mooring.model.volumes import MIGRATED_PLUGINS, SELECTED_NODE
-from mooring.rules.pod_claims import POD_CLAIM_NAME
-from mooring.state.recording.steps import READ_ANNOTATIONS
+from mooring.rules.claims_of_pods import POD_CLAIM_NAME
+from mooring.state.recording.recorded_steps import READ_ANNOTATIONS
 
 T = TypeVar("T")
 W = TypeVar("W", bound=Wire)

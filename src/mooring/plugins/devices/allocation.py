@@ -24,10 +24,8 @@ from mooring.model.devices import (
 from mooring.model.meta import Condition, KubeObject, Requirement
 from mooring.model.pod import Pod
 from mooring.model.pod_spec import ExtendedClaimStatus, NodeSelector, NodeSelectorTerm, RequestMapping
-from mooring.plugins.devices.capacity import Share
-from mooring.plugins.devices.demand import (
-    Ask,
-)
+from mooring.plugins.devices.device_capacity import Share
+from mooring.plugins.devices.device_demand import Ask
 from mooring.plugins.devices.pools import DeviceInSlice
 
 # The API's values of `source` in the configuration of an allocation.

@@ -5,7 +5,7 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 from mooring.model.devices import Device, DeviceAttribute, DeviceConstraint
-from mooring.plugins.devices.demand import Ask, Fatal
+from mooring.plugins.devices.device_demand import Ask, Fatal
 from mooring.plugins.devices.pools import DeviceInSlice
 
 Value = tuple[str, str | int | bool]

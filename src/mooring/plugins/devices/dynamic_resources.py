@@ -56,7 +56,8 @@ from mooring.plugins.devices.allocation import (
     is_overdue,
     is_prepared,
 )
-from mooring.plugins.devices.claims import (
+from mooring.plugins.devices.claim_work import ClaimWork
+from mooring.plugins.devices.device_claims import (
     DEVICE_EVENTS,
     ClaimState,
     Served,
@@ -67,13 +68,12 @@ from mooring.plugins.devices.claims import (
     rows_lacking,
     served_by_devices,
 )
-from mooring.plugins.devices.demand import DeviceFeatures
+from mooring.plugins.devices.device_demand import DeviceFeatures
+from mooring.plugins.devices.device_offers import INVALID_POOLS, NO_CHOICE, DeviceOfferCache
 from mooring.plugins.devices.giving_back import free_devices, give_back
 from mooring.plugins.devices.group_claims import count_on, group_consumers, offer_to_group, pending_in_group
 from mooring.plugins.devices.node_groups import DeviceTotals
 from mooring.plugins.devices.node_resources import REFUSED, Taken, judge, reject_sharing, taken_by, taken_in_group
-from mooring.plugins.devices.offers import INVALID_POOLS, NO_CHOICE, DeviceOfferCache
-from mooring.plugins.devices.work import ClaimWork
 
 # ---- Claims by themselves, before their devices are sought: what no node can cure, where the devices of an allocated
 # claim can be used, and what its alternatives are worth.

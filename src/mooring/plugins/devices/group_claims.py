@@ -21,7 +21,7 @@ from mooring.model.pod import Pod
 from mooring.model.pod_spec import PodResourceClaim
 from mooring.model.quantity import QuantityText
 from mooring.model.workloads import PodGroup
-from mooring.plugins.devices.claims import Unresolved, entries_of, is_group, is_reserved_for
+from mooring.plugins.devices.device_claims import Unresolved, entries_of, is_group, is_reserved_for
 
 NodeResources = Mapping[str, QuantityText]
 

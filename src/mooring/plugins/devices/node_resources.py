@@ -23,8 +23,8 @@ from mooring.model.pod_spec import NodeAllocatableClaimStatus
 from mooring.model.quantity import NANO, QuantityText, parse
 from mooring.model.requests import FILTER, Accounting, effective_requests, to_exact_units, to_units
 from mooring.plugins.devices.allocation import DeviceChoice, Pick
-from mooring.plugins.devices.capacity import binary
-from mooring.plugins.devices.claims import entries_of
+from mooring.plugins.devices.device_capacity import binary
+from mooring.plugins.devices.device_claims import entries_of
 from mooring.plugins.devices.group_claims import pods_using, resources_in_group
 
 Taken = NodeAllocatableClaimStatus

@@ -48,8 +48,8 @@ from mooring.plugins.preemption.group_slots import GainsByShape, Slots, come_bac
 from mooring.plugins.preemption.kept_dry_run import KeptDryRun
 from mooring.plugins.preemption.kept_harm import KeptHarm
 from mooring.plugins.preemption.least_harm import LeastHarm, is_small, sums_decide
-from mooring.plugins.preemption.search import Budget, Findings, KeptBudgets, NodeDryRun, PreemptionDryRun
 from mooring.plugins.preemption.victim_order import GroupVictim, VictimOrder, split_by_budgets
+from mooring.plugins.preemption.victim_search import Budget, Findings, KeptBudgets, NodeDryRun, PreemptionDryRun
 
 # ---- Which pods have to leave so that a pod group fits: upstream's search over the whole cluster.
 #

@@ -42,7 +42,7 @@ from mooring.plugins.preemption.kept_harm import (
     room_on,
     victims_on,
 )
-from mooring.plugins.preemption.search import NodeDryRun
+from mooring.plugins.preemption.victim_search import NodeDryRun
 
 LEAST_PRIORITY = -(1 << 31)
 

@@ -16,7 +16,7 @@ from mooring.cluster.cluster import Cluster
 from mooring.cluster.nodes.ranks import start_ns
 from mooring.model.pod import Pod
 from mooring.model.workloads import DISRUPTED_TOGETHER, PodGroup
-from mooring.plugins.preemption.search import Budget
+from mooring.plugins.preemption.victim_search import Budget
 
 # ---- The victims that preemption for a pod group chooses from: single pods, and whole groups that are disrupted
 # together.

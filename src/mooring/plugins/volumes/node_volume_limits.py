@@ -24,7 +24,7 @@ from mooring.model.pod import Pod
 from mooring.model.shape import PodPart
 from mooring.model.storage import CSINode, VolumeAttachment
 from mooring.model.volumes import claim_names, in_tree_of
-from mooring.plugins.volumes.claims import CLAIMS, VolumePlugin, claim_came
+from mooring.plugins.volumes.volume_claims import CLAIMS, VolumePlugin, claim_came
 
 # ---- Limits as columns, made of the CSINode objects.
 

@@ -30,8 +30,8 @@ from mooring.model.storage import (
     TopologyTerm,
 )
 from mooring.model.volumes import selected_node
-from mooring.plugins.volumes.choice import ReachMasks, VolumeChoice, choose_volumes
-from mooring.rules.persistent_volumes import can_provision
+from mooring.plugins.volumes.volume_choice import ReachMasks, VolumeChoice, choose_volumes
+from mooring.rules.volume_rules import can_provision
 
 # ---- Provisioning: topologies that the class allows, and capacity that the driver reports.
 

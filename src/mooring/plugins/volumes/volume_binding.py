@@ -53,10 +53,10 @@ from mooring.model.storage import (
     StorageClass,
 )
 from mooring.model.volumes import MIGRATED_PLUGINS, kept_for, made_for
-from mooring.plugins.volumes.choice import NO_SUCH_VOLUME, OUT_OF_REACH, bound_codes
-from mooring.plugins.volumes.claims import CLAIMS, ClaimsByKind, VolumePlugin, claim_came, sort_claims
 from mooring.plugins.volumes.pod_volumes import NO_ROOM, NO_VOLUME, PodVolumes, PodVolumesFinder, score_volumes
-from mooring.plugins.volumes.work import Reservation, bind_volumes
+from mooring.plugins.volumes.volume_choice import NO_SUCH_VOLUME, OUT_OF_REACH, bound_codes
+from mooring.plugins.volumes.volume_claims import CLAIMS, ClaimsByKind, VolumePlugin, claim_came, sort_claims
+from mooring.plugins.volumes.volume_work import Reservation, bind_volumes
 
 # Upstream's gate, alpha in v1.36 and off by default.
 SCORING_GATE = "StorageCapacityScoring"

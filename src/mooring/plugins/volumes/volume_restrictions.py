@@ -16,7 +16,7 @@ from mooring.model.pod_spec import Volume
 from mooring.model.shape import PodPart
 from mooring.model.storage import READ_WRITE_ONCE_POD
 from mooring.model.volumes import collide, disks_of, named_claims
-from mooring.plugins.volumes.claims import CLAIMS, VolumePlugin, named_claim_came
+from mooring.plugins.volumes.volume_claims import CLAIMS, VolumePlugin, named_claim_came
 
 # Codes of `filter`. A disk is checked per node; a claim of mode ReadWriteOncePod in use closes all nodes.
 _DISK, _CLAIM = 1, 2

@@ -16,7 +16,7 @@ from mooring.model.pod import Pod
 from mooring.model.shape import PodPart
 from mooring.model.storage import WAIT_FOR_FIRST_CONSUMER, PersistentVolume, PersistentVolumeClaim, StorageClass
 from mooring.model.volumes import SUCCESSORS, TOPOLOGY_LABELS, ZoneRule, named_claims, zone_rules
-from mooring.plugins.volumes.claims import CLAIMS, VolumePlugin, named_claim_came
+from mooring.plugins.volumes.volume_claims import CLAIMS, VolumePlugin, named_claim_came
 
 _ELSEWHERE, _NO_RULES = 1, 2
 """Codes of `filter`."""

@@ -13,8 +13,8 @@ from mooring.scheduler.bind import ask_permits, back_out, hold
 from mooring.scheduler.core import Core
 from mooring.scheduler.decide import DecideOptions
 from mooring.scheduler.decision import Decision, DecisionError, NoFit, Placement
-from mooring.scheduler.extenders.attempt import extenders_for
-from mooring.scheduler.extenders.steps import Steps
+from mooring.scheduler.extender_attempt import extenders_for
+from mooring.scheduler.extender_steps import Steps
 from mooring.scheduler.failure import SCHEDULER_ERROR, AttemptFailure, error
 from mooring.scheduler.post_filter import PostFilterResult, no_fit, post_filter
 from mooring.scheduler.under_way import Binding

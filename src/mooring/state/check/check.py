@@ -10,7 +10,7 @@ from mooring.scheduler.inputs import Input
 from mooring.scheduler.scheduler import Scheduler
 from mooring.state.check.claim_differences import compare_devices, compare_groups, compare_nominated, compare_volumes
 from mooring.state.check.decisions import DecisionComparison
-from mooring.state.check.difference import Findings, StateDifference
+from mooring.state.check.found_difference import Findings, StateDifference
 from mooring.state.check.fresh_scheduler import FreshScheduler, KnownObjects
 from mooring.state.check.mending import Outcome, mend
 from mooring.state.check.object_differences import (

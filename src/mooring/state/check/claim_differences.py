@@ -9,7 +9,14 @@ from mooring.cluster.pods.nominated import NominatedLoad
 from mooring.cluster.pods.pod_groups import PodGroupMembers
 from mooring.model.node import Node
 from mooring.model.storage import PersistentVolume
-from mooring.state.check.difference import BATCH, DifferenceKind, Findings, RowPairing, StateDifference, in_batches
+from mooring.state.check.found_difference import (
+    BATCH,
+    DifferenceKind,
+    Findings,
+    RowPairing,
+    StateDifference,
+    in_batches,
+)
 from mooring.state.check.object_differences import version_of
 
 # ---- nominated pods and pod groups

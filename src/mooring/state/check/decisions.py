@@ -25,7 +25,7 @@ from mooring.framework.kept.memo import ShapeMemo
 from mooring.model.pod import Pod
 from mooring.queue.entry import QueuedPod
 from mooring.scheduler.scheduler import Scheduler
-from mooring.state.check.difference import Findings, RowPairing, RowPairs, StateDifference
+from mooring.state.check.found_difference import Findings, RowPairing, RowPairs, StateDifference
 
 
 class NodeAnswers(msgspec.Struct):

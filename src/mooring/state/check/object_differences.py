@@ -11,7 +11,7 @@ from mooring.model.pod import Pod
 from mooring.model.storage import PersistentVolume, PersistentVolumeClaim
 from mooring.scheduler.core import Core
 from mooring.scheduler.scheduler import Scheduler
-from mooring.state.check.difference import DifferenceKind, Findings, StateDifference, in_batches
+from mooring.state.check.found_difference import DifferenceKind, Findings, StateDifference, in_batches
 
 # ---- objects, by their versions
 

@@ -13,7 +13,7 @@ from mooring.model.affinity import CarriedTerm
 from mooring.model.label_set import LabelSet
 from mooring.model.node import Node
 from mooring.model.pod import Pod
-from mooring.state.check.difference import (
+from mooring.state.check.found_difference import (
     DifferenceKind,
     Findings,
     RowPairing,

@@ -18,9 +18,7 @@ from mooring.model.shape import PodShape
 from mooring.plugins.builtin import in_tree
 from mooring.scheduler.inputs import Input, ObjectAdded, ObjectRemoved
 from mooring.scheduler.scheduler import Scheduler
-from mooring.state.recording.run_files import RecordingFigures, RecordingLimits, RunFiles
-from mooring.state.recording.segment_file import SegmentHeader
-from mooring.state.recording.steps import (
+from mooring.state.recording.recorded_steps import (
     ADDED,
     LINES,
     REMOVED,
@@ -34,6 +32,8 @@ from mooring.state.recording.steps import (
     outcomes_of,
     whole_object,
 )
+from mooring.state.recording.run_files import RecordingFigures, RecordingLimits, RunFiles
+from mooring.state.recording.segment_file import SegmentHeader
 from mooring.state.scheduler_state import is_quiet, other_objects, state_of
 
 # ---- Pods without their specs: a spec that was written in this segment is referred to by number.

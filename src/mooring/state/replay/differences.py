@@ -18,8 +18,8 @@ from mooring.scheduler.inputs import (
     TimePassed,
     WriteAnswered,
 )
-from mooring.state.recording.reading import RecordedStep
-from mooring.state.recording.steps import ATTEMPT, Outcome, kind_of
+from mooring.state.recording.recorded_steps import ATTEMPT, Outcome, kind_of
+from mooring.state.recording.run_reading import RecordedStep
 from mooring.state.replay.replayer import ReplayedStep
 
 # ---- Steps of a recording in words: what happened, and what it led to.

@@ -17,11 +17,11 @@ from mooring.queue.entry import TellPod
 from mooring.scheduler.decide import DecideOptions, by_seed, lowest_name
 from mooring.scheduler.made_decision import MadeDecision, showing
 from mooring.scheduler.scheduler import Scheduler
-from mooring.state.assembly import all_plugins, build_scheduler
-from mooring.state.recording.reading import RecordedRun, RecordedStep, StepReader
+from mooring.state.recording.recorded_steps import ATTEMPT, READ_ANNOTATIONS, RELEASE, Outcome, outcomes_of
+from mooring.state.recording.run_reading import RecordedRun, RecordedStep, StepReader
 from mooring.state.recording.segment_file import RecordingError, SegmentHeader
-from mooring.state.recording.steps import ATTEMPT, READ_ANNOTATIONS, RELEASE, Outcome, outcomes_of
 from mooring.state.replay.run_reader import ReadingMark, RunReader
+from mooring.state.scheduler_assembly import all_plugins, build_scheduler
 from mooring.state.scheduler_state import SchedulerState, is_quiet, other_objects, restore, state_of
 
 # ---- A scheduler as the header of a recording describes it, with a clock that shows the recorded times.

@@ -12,7 +12,7 @@ from mooring.framework.config.durations import parse_duration
 from mooring.kit.clock import in_seconds, moment_ns
 from mooring.model.meta import KubeObject
 from mooring.model.pod_spec import PodSpec
-from mooring.state.recording.reading import RecordedRun, RecordedStep, StepReader, read_state
+from mooring.state.recording.run_reading import RecordedRun, RecordedStep, StepReader, read_state
 from mooring.state.recording.segment_file import RecordingError, SegmentHeader, SegmentReader
 from mooring.state.scheduler_state import SchedulerState
 

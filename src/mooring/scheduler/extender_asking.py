@@ -18,7 +18,7 @@ from mooring.framework.kept.asking import AttemptError
 from mooring.framework.kept.feasible import NARROWED_OUT
 from mooring.model.pod import Pod
 from mooring.model.pod_spec import Container
-from mooring.scheduler.extenders.replies import (
+from mooring.scheduler.extender_replies import (
     FilterReply,
     MetaVictims,
     Unusable,
@@ -29,7 +29,7 @@ from mooring.scheduler.extenders.replies import (
     read_scores,
     read_victims,
 )
-from mooring.scheduler.extenders.steps import Steps
+from mooring.scheduler.extender_steps import Steps
 
 # ---- Which scheduler extenders are asked about a pod, and in which order.
 

@@ -26,7 +26,7 @@ from mooring.answers.compare.node_use import (
     node_prices,
     weighed_shapes,
 )
-from mooring.answers.compare.placements import PLACEMENTS, pack, placements_digest
+from mooring.answers.compare.placement_table import PLACEMENTS, pack, placements_digest
 from mooring.answers.compare.run_plan import RunPlan, digest_of
 from mooring.answers.form.answer import Progress
 from mooring.answers.form.report_parts import wait_counts
@@ -43,7 +43,7 @@ from mooring.model.pod import Pod
 from mooring.sim.day import Day, DayReport, Waits
 from mooring.sim.results import Fate, NodeUse, PodCounts, Report, SimulatedEviction
 from mooring.sim.simulation import UNTIL_NS, Simulation
-from mooring.state.assembly import all_plugins
+from mooring.state.scheduler_assembly import all_plugins
 
 # ---- More or fewer pods of the same kind: what `load=1.5` means.
 

@@ -30,10 +30,10 @@ from mooring.scheduler.core import Core
 from mooring.scheduler.decide import deciding
 from mooring.scheduler.decision import NoFit
 from mooring.scheduler.evict import WHOLE_CLUSTER, evict
-from mooring.scheduler.extenders.attempt import take
-from mooring.scheduler.extenders.steps import Steps
+from mooring.scheduler.extender_attempt import take
+from mooring.scheduler.extender_steps import Steps
 from mooring.scheduler.failure import SCHEDULER_ERROR, AttemptFailure, error, fail, plugin_fault, says
-from mooring.scheduler.groups.placements import has_binding_work, members_needed, try_group
+from mooring.scheduler.groups.group_placements import has_binding_work, members_needed, try_group
 from mooring.scheduler.groups.trial import GroupTrial, Member
 from mooring.scheduler.observer import GroupResult, Observer
 from mooring.scheduler.post_filter import evict_victims, is_pointless

@@ -15,7 +15,7 @@ from mooring.framework.contract.status import PluginError
 from mooring.model.meta import KubeObject
 from mooring.model.storage import PersistentVolume, PersistentVolumeClaim
 from mooring.model.volumes import BOUND_BY_CONTROLLER, SELECTED_NODE, is_fully_bound
-from mooring.plugins.volumes.choice import is_in_reach
+from mooring.plugins.volumes.volume_choice import is_in_reach
 
 
 class Reservation(msgspec.Struct):

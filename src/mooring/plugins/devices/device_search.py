@@ -24,15 +24,9 @@ from mooring.cluster.claims.claim_ledger import ClaimLedger
 from mooring.model.devices import DeviceId
 from mooring.model.node import tolerates_hard
 from mooring.plugins.devices.allocation import DeviceChoice, Pick
-from mooring.plugins.devices.capacity import Counters, Share, fits, shares_of
 from mooring.plugins.devices.constraints import PickConstraint, constraint_of
-from mooring.plugins.devices.demand import (
-    MAX_DEVICES,
-    Ask,
-    Demand,
-    DeviceFeatures,
-    Fatal,
-)
+from mooring.plugins.devices.device_capacity import Counters, Share, fits, shares_of
+from mooring.plugins.devices.device_demand import MAX_DEVICES, Ask, Demand, DeviceFeatures, Fatal
 from mooring.plugins.devices.effort import CelFault, Effort
 from mooring.plugins.devices.node_groups import NodeGroup
 from mooring.plugins.devices.pools import DeviceInSlice, FreeList, Likeness

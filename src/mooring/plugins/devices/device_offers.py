@@ -19,10 +19,10 @@ from mooring.framework.contract.points import Codes, Scores
 from mooring.framework.contract.status import OutOfEffort, PluginError
 from mooring.model.devices import DeviceClass, ResourceClaim
 from mooring.plugins.devices.allocation import DeviceChoice
-from mooring.plugins.devices.demand import Demand, DeviceFeatures, Fatal, read_demand
+from mooring.plugins.devices.device_demand import Demand, DeviceFeatures, Fatal, read_demand
+from mooring.plugins.devices.device_search import InvalidPools, search
 from mooring.plugins.devices.effort import Effort, TookTooLong
 from mooring.plugins.devices.node_groups import NodeGroup, NodeGroups
-from mooring.plugins.devices.search import InvalidPools, search
 
 # ---- Shares of time: how much of it namespaces may use for costly searches, so that the claims of one do not hold up
 # others.

@@ -28,7 +28,7 @@ from mooring.framework.kept.asking import AttemptError
 from mooring.model.pod import Pod
 from mooring.queue.entry import QueuedPod
 from mooring.scheduler.core import Core
-from mooring.scheduler.extenders.steps import Steps
+from mooring.scheduler.extender_steps import Steps
 from mooring.scheduler.failure import AttemptFailure, error
 from mooring.scheduler.groups.trial import GroupTrial, Member
 

@@ -14,10 +14,10 @@ from mooring.model.meta import KubeObject
 from mooring.model.node import Node
 from mooring.model.pod import Pod
 from mooring.scheduler.inputs import Input, ObjectAdded, ObjectRemoved, ObjectUpdated
+from mooring.state.recording.recorded_steps import ADDED, block_of, whole_object
 from mooring.state.recording.recorder import RunRecorder
 from mooring.state.recording.run_files import RecordingFigures, RecordingLimits, RunFiles
 from mooring.state.recording.segment_file import SegmentHeader
-from mooring.state.recording.steps import ADDED, block_of, whole_object
 
 KnownObjects = Callable[[], Iterable[KubeObject]]
 """All objects that are known now."""

@@ -15,7 +15,6 @@ import msgspec
 from mooring.framework.config.args import ARGS_KINDS, Args, args_kind
 from mooring.framework.config.durations import Duration
 from mooring.framework.config.problems import ConfigError
-from mooring.framework.config.syntax import JsonObject, parse
 from mooring.framework.config.types import (
     API_VERSION,
     GROUP,
@@ -25,6 +24,7 @@ from mooring.framework.config.types import (
     PluginConfig,
     Section,
 )
+from mooring.framework.config.yaml_syntax import JsonObject, parse
 
 # ---- Strict decoding of JSON values into typed sections, with the complaints that Go's decoder would have.
 #

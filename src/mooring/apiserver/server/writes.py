@@ -27,7 +27,7 @@ from mooring.api.schema.typed_values import check_typed, conforms
 from mooring.api.validate import amount_warnings
 from mooring.apiserver.resource_api import Change, ResourceApi
 from mooring.apiserver.server.forms import answer_many, answer_one
-from mooring.apiserver.server.reading import selector_of
+from mooring.apiserver.server.reads import selector_of
 from mooring.apiserver.server.request import (
     Answer,
     Request,

@@ -34,7 +34,7 @@ from mooring.model.workloads import PodGroup
 #
 # PreEnqueue holds a pod back until its PodGroup exists and minCount members have come. Permit makes a pod that has a
 # node wait until minCount members have one. An attempt for the whole group finds that out first
-# (scheduler/groups/attempt.py), so that members of an incomplete gang do not hold room while they wait for each
+# (scheduler/groups/group_attempt.py), so that members of an incomplete gang do not hold room while they wait for each
 # other.
 
 

@@ -1,6 +1,6 @@
 """The process that answers one question: reads it with the cluster from standard input, writes the answer, and ends.
 
-`child_questions.py` starts it:  python -m mooring.dashboard.questions.answering MEMORY_BYTES CPU_SECONDS
+`child_questions.py` starts it:  python -m mooring.dashboard.questions.question_process MEMORY_BYTES CPU_SECONDS
 
 Standard output gets a status on the first line (that of HTTP), and then JSON. What plugins print goes to standard error.
 """

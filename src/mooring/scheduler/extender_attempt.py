@@ -10,9 +10,9 @@ from mooring.framework.config.types import Extender
 from mooring.framework.contract.intents import CallReply
 from mooring.model.pod import Pod
 from mooring.scheduler.core import Core
-from mooring.scheduler.extenders.asking import InterestedExtenders, interested_in, is_interested
-from mooring.scheduler.extenders.replies import Unusable, bind_call, read_bound
-from mooring.scheduler.extenders.steps import Steps, Suspension, at_once
+from mooring.scheduler.extender_asking import InterestedExtenders, interested_in, is_interested
+from mooring.scheduler.extender_replies import Unusable, bind_call, read_bound
+from mooring.scheduler.extender_steps import Steps, Suspension, at_once
 from mooring.scheduler.under_way import Binding
 
 # ---- Binding by an extender instead of the Bind plugins.

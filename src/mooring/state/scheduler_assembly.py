@@ -24,12 +24,12 @@ from mooring.plugins.builtin import in_tree
 from mooring.queue.backoff import QueueSettings
 from mooring.queue.entry import ReportFault, TellPod
 from mooring.scheduler.decide import DecideOptions
-from mooring.scheduler.extenders.asking import in_asking_order
+from mooring.scheduler.extender_asking import in_asking_order
 from mooring.scheduler.inputs import Input
 from mooring.scheduler.observer import Observer
 from mooring.scheduler.scheduler import Scheduler
 from mooring.scheduler.under_way import Outbox
-from mooring.state.recording.steps import ATTEMPT, RELEASE
+from mooring.state.recording.recorded_steps import ATTEMPT, RELEASE
 
 # ---- A scheduler that shows each step to a recorder: what it was told, when, and what it asked for in answer.
 #

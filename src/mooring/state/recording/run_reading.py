@@ -29,10 +29,10 @@ from mooring.scheduler.inputs import (
     TimePassed,
     WriteAnswered,
 )
-from mooring.state.recording import steps
+from mooring.state.recording import recorded_steps as steps
+from mooring.state.recording.recorded_steps import ADDED, Outcome, with_changes
 from mooring.state.recording.run_files import segments_in
 from mooring.state.recording.segment_file import SUFFIX, RecordingError, SegmentHeader, SegmentReader
-from mooring.state.recording.steps import ADDED, Outcome, with_changes
 from mooring.state.scheduler_state import SchedulerState
 
 

@@ -44,7 +44,7 @@ from mooring.plugins.devices.allocation import (
     results_of,
     write_status,
 )
-from mooring.plugins.devices.claims import ClaimState, is_reserved_for, is_unwritten
+from mooring.plugins.devices.device_claims import ClaimState, is_reserved_for, is_unwritten
 from mooring.plugins.devices.giving_back import withdraw
 from mooring.plugins.devices.node_resources import write_taken
 

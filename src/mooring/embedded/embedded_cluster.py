@@ -22,7 +22,7 @@ from mooring.apiserver.journal import Journal, JournalError
 from mooring.apiserver.resource_api import ResourceApi
 from mooring.apiserver.server.dispatch import STORAGE
 from mooring.apiserver.store import Store, StoreWrite
-from mooring.controllers.assembly import all_controllers
+from mooring.controllers.all_controllers import all_controllers
 from mooring.controllers.control_loop import ControlLoop
 from mooring.drivers.embedded_driver import EmbeddedDriver, StoreFeed, whole_in_store
 from mooring.drivers.extender_calls import ExtenderCaller
@@ -42,8 +42,8 @@ from mooring.scheduler.inputs import Input
 from mooring.scheduler.observer import Observer
 from mooring.scheduler.scheduler import Scheduler
 from mooring.serve.tracing import Tracing
-from mooring.state.assembly import build_scheduler
 from mooring.state.recording.recorder import RecordingSettings, record_live
+from mooring.state.scheduler_assembly import build_scheduler
 
 log = logging.getLogger(__name__)
 

@@ -2,7 +2,7 @@
 volume to order.
 
 These are kube-controller-manager's rules (pv_controller.go, index.go), as pure functions: objects go in, decisions and
-manifests come out. The scheduler chooses volumes on each node with columns of its own (`plugins/volumes/choice.py`),
+manifests come out. The scheduler chooses volumes on each node with columns of its own (`plugins/volumes/volume_choice.py`),
 where the smallest volume wins.
 """
 

@@ -21,9 +21,9 @@ from mooring.model.pod import Pod
 from mooring.model.pod_spec import PodSpec
 from mooring.model.storage import CLASS_ANNOTATION
 from mooring.model.volumes import BIND_COMPLETED, BOUND_BY_CONTROLLER, MIGRATED_PLUGINS, SELECTED_NODE
-from mooring.plugins.devices.claims import MARK as EXTENDED_CLAIM
-from mooring.rules.persistent_volumes import DEFAULT_CLASS
-from mooring.rules.pod_claims import POD_CLAIM_NAME
+from mooring.plugins.devices.device_claims import MARK as EXTENDED_CLAIM
+from mooring.rules.claims_of_pods import POD_CLAIM_NAME
+from mooring.rules.volume_rules import DEFAULT_CLASS
 from mooring.scheduler.inputs import (
     BindAnswered,
     CallAnswered,

@@ -1,1 +1,0 @@
-"""Extenders, as far as the scheduler without I/O is concerned: what is asked and what answers mean."""
