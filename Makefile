@@ -93,7 +93,7 @@ bench-one-object: $(READY)  ## what one object with 10,000 entries costs itself 
 	$(PY) benchmarks/one_object.py --nodes 1000 --only hard_spread,soft_spread
 
 figures: $(READY)  ## sizes, importers, cycles, duplicates and comments of the code: docs/architecture.md, "Before and after"
-	$(PY) tools/structure.py
+	$(PY) tools/structure.py --document
 	$(PY) benchmarks/walks.py
 	$(PY) benchmarks/reading_walks.py
 

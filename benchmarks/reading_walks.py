@@ -27,6 +27,7 @@ EXAMPLES = ROOT / "examples"
 CROWDED, OFFERS = str(EXAMPLES / "crowded.yaml"), str(EXAMPLES / "offers.yaml")
 KNOWN = (
     ["simulate", str(EXAMPLES / "cluster.yaml"), "--config", str(EXAMPLES / "packed.yaml")],
+    ["simulate", str(EXAMPLES / "cluster.yaml"), "--arrivals", str(EXAMPLES / "arrivals.yaml")],
     ["simulate", CROWDED],
     ["simulate", str(EXAMPLES / "volumes")],
 )

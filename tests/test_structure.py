@@ -162,5 +162,14 @@ def test_figures_go_into_the_last_column_of_the_page(tmp_path: Path) -> None:
         structure.documented("", figures)
 
 
+@pytest.mark.slow
+def test_the_table_of_the_documentation_is_true() -> None:
+    page = structure.PAGE.read_text()
+    figures = figures_of(read_tree(structure.ROOT / "src" / "mooring"))
+    assert structure.documented(page, figures) == page, (
+        "run `make figures`, which writes the table of docs/architecture.md"
+    )
+
+
 def test_every_figure_has_words() -> None:
     assert list(structure.ROWS) == list(structure.Figures.__annotations__)

@@ -18,8 +18,8 @@ from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
 from mooring.scheduler.decide import KeptTies
 from mooring.scheduler.decision import Decision, Placement
-from mooring.scheduler.made_decision import showing
 from mooring.scheduler.scheduler import Scheduler
+from mooring.state.made_decision import showing
 
 _lines = Log(logging.getLogger(__name__))
 

@@ -12,8 +12,8 @@ from mooring.answers.trial.reasons import Reason, reasons_of
 from mooring.kit.clock import in_micros
 from mooring.scheduler.decide import is_tied
 from mooring.scheduler.decision import Decision, DecisionDetails, DecisionError, Diagnosis, NoFit, Placement
-from mooring.scheduler.made_decision import MadeDecision
 from mooring.scheduler.scheduler import Scheduler
+from mooring.state.made_decision import MadeDecision
 from mooring.state.recording.recorded_steps import Outcome
 from mooring.state.replay.differences import FAIL, decided_for, kind_of_difference, outcomes_in_words, pods_of
 from mooring.state.replay.replayer import ReplayedStep

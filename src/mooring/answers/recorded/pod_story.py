@@ -24,9 +24,9 @@ from mooring.model.pod import Pod
 from mooring.scheduler.decide import DecideOptions, lowest_name
 from mooring.scheduler.decision import Decision, Placement
 from mooring.scheduler.inputs import BindAnswered, ObjectAdded, ObjectRemoved, ObjectUpdated
-from mooring.scheduler.made_decision import MadeDecision
 from mooring.scheduler.scheduler import Scheduler
 from mooring.sim.results import Moment, Stories, show_seconds
+from mooring.state.made_decision import MadeDecision
 from mooring.state.recording.run_reading import RecordedRun, RecordedStep
 from mooring.state.replay.differences import BIND, EVICT
 from mooring.state.replay.replayer import RecordedClock, ReplayedStep, Replayer, ReplayHooks

@@ -20,9 +20,9 @@ from mooring.answers.recorded.decision_difference import (
 from mooring.framework.profile.registry import Registry
 from mooring.kit.clock import NS_PER_S, in_seconds
 from mooring.kit.words import count
-from mooring.scheduler.made_decision import MadeDecision
 from mooring.scheduler.scheduler import Scheduler
 from mooring.sim.results import show_seconds
+from mooring.state.made_decision import MadeDecision
 from mooring.state.recording.run_reading import RecordedRun, RecordedStep
 from mooring.state.replay.differences import BIND, ReplayTally, decided_for
 from mooring.state.replay.replayer import ReplayedStep, Replayer, ReplayHooks

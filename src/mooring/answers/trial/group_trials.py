@@ -26,8 +26,8 @@ from mooring.model.workloads import GangPolicy, PodGroup
 from mooring.rules.conditions import typed_condition
 from mooring.scheduler.decision import Decision, NoFit, Placement
 from mooring.scheduler.failure import POD_SCHEDULED
-from mooring.scheduler.made_decision import MadeDecision, showing
 from mooring.sim.simulated_cluster import SimulatedCluster
+from mooring.state.made_decision import MadeDecision, showing
 
 # ---- A pod group that a question is about: its PodGroup, and its pods with and without nodes.
 

@@ -15,8 +15,8 @@ from mooring.framework.profile.registry import Registry
 from mooring.model.meta import KubeObject
 from mooring.queue.entry import TellPod
 from mooring.scheduler.decide import DecideOptions, by_seed, lowest_name
-from mooring.scheduler.made_decision import MadeDecision, showing
 from mooring.scheduler.scheduler import Scheduler
+from mooring.state.made_decision import MadeDecision, showing
 from mooring.state.recording.recorded_steps import ATTEMPT, READ_ANNOTATIONS, RELEASE, Outcome, outcomes_of
 from mooring.state.recording.run_reading import RecordedRun, RecordedStep, StepReader
 from mooring.state.recording.segment_file import RecordingError, SegmentHeader
