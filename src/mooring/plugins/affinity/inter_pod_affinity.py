@@ -220,13 +220,15 @@ def _by_row(column: LabelColumn, codes: NDArray[np.int8], rows: Rows, height: in
 
 
 def _shares_of_few(scores: list[int]) -> NDArray[np.int32]:
-    """What `_shares` does, in plain numbers. Hot: by value there are few scores; arrays of them take three times as long."""
+    """Compute the same shares as `_shares`, but from a list of plain integers. Hot: there is one score for each value of a
+    label, so the list is short, and arrays take three times as long."""
     lowest, span = min(scores), float(max(scores) - min(scores)) or 1.0
     return np.array([int(100.0 * ((score - lowest) / span)) for score in scores], np.int32)
 
 
 def _shares(above: Ints, span: int) -> NDArray[np.int32]:
-    """What is above the lowest sum, in percent of the span."""
+    """Normalized scores: the distance of each sum from the lowest sum, in percent of the span between the lowest and the
+    highest."""
     shares: NDArray[np.float64] = above / float(span)
     return (100.0 * shares).astype(np.int32)
 

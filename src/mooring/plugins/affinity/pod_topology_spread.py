@@ -248,7 +248,8 @@ class PodTopologySpread(PreFilterExtensions, FilterPlugin, PreScorePlugin, Score
 
 
 def _fewer_is_better(scores: list[int]) -> Ints:
-    """What `normalize` does, in plain numbers. Hot: by value there are few scores, and for these arrays take longer."""
+    """Compute the same normalized scores as `normalize`, but from a list of plain integers. Hot: there is one score for each
+    value of a label, so the list is short, and arrays take longer."""
     highest, lowest = max(0, *scores), min(scores)
     if highest == 0:
         return np.full(len(scores), 100, np.int64)
@@ -256,15 +257,15 @@ def _fewer_is_better(scores: list[int]) -> Ints:
 
 
 class SoftPart(msgspec.Struct):
-    """What one soft constraint adds to the scores: by value of its label, or row by row where that is the host name
-    (each host is a domain of its own, so there is nothing to sum)."""
+    """Contribution of one soft constraint to the scores. It is one number for each value of the label of the constraint; for
+    the host name label it is one number for each row, because each host is its own domain and nothing has to be summed."""
 
     column: LabelColumn
     by_value: Reals
     by_row: Reals | None
 
     def rounded(self) -> Ints:
-        """What it adds by value, where it is the only part."""
+        """Rounded contribution for each value of the label. It is the whole score if this constraint is the only one."""
         return round_half_away(self.by_value.astype(np.float64))
 
     def score(self, rows: Rows) -> Reals:
@@ -337,8 +338,8 @@ _NODES = ClusterEvent(NODE, Action.ADD | Action.DELETE | Action.UPDATE_NODE_LABE
 
 
 def spread_events(find: FindConstraints) -> tuple[Registration, ...]:
-    """What the plugin registers. If constraints cannot be worked out the hints say yes: an attempt then reports the
-    error."""
+    """Cluster events that PodTopologySpread registers, with their queueing hints. If the constraints of a pod cannot be
+    computed, the hint returns True: the next attempt then reports the error."""
 
     def after_pod(pod: Pod, change: Change) -> bool:
         try:

@@ -51,7 +51,7 @@ def offer_to_group(context: SchedulingContext, claim: ResourceClaim, resources: 
 
 
 def resources_in_group(context: SchedulingContext, claim: ResourceClaim) -> NodeResources:
-    """What the devices of an allocation that the group shares take from the node."""
+    """Resources of the node that the devices of a shared allocation take. The pods of the group share this allocation."""
     cycle = _cycle(context)
     resources: NodeResources = cycle.state.get(_BEGUN, {}).get(claim_id(claim), {}) if cycle is not None else {}
     return resources

@@ -138,7 +138,8 @@ class NodeGroups:
         row: int,
         whole: dict[PoolId, list[SliceView]],
     ) -> tuple[tuple[object, ...], NodeGroup]:
-        """What the node of the row sees; the known group for that, if there is one, so that its offers stay good."""
+        """Build the group of nodes that see the same devices as the node of the row. A known group is returned again, so that
+        its offers stay valid."""
         reached = [reach for reach in shared if reach.is_seen_from(row)]
         seen = [*local, *(reach.view for reach in reached)]
         hidden = frozenset(device_id for reach in reached for device_id, mask in reach.devices.items() if not mask[row])

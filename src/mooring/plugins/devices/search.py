@@ -263,7 +263,8 @@ class _Search:
         return True
 
     def _answer(self, selector: str, likeness: Likeness) -> bool | CelFault:
-        """What a selector says. Only what has to be evaluated costs steps: the same search may cost less the next time."""
+        """Return the answer of a selector for a device. Only an evaluation costs steps, not a kept answer: the same search
+        may cost less the next time."""
         answer = likeness.known(selector)
         if answer is None:
             answer, cost = likeness.ask(selector, self.effort.max_cost(selector))

@@ -305,7 +305,7 @@ class ClaimWork:
         return is_reserved_for(claim, self._pod, self._ledger.has_group_claims)
 
     def _check(self, claim: ResourceClaim, allocation: Allocation | None) -> None:
-        """What other clients may have done to the claim that makes the binding impossible. Texts are upstream's."""
+        """Raise PluginError if another client changed the claim so that the pod cannot be bound. The texts are upstream's."""
         if claim.metadata.deletion_timestamp is not None:
             raise PluginError(f"claim {claim.key} got deleted in the meantime")
         if allocation is not None and claim.status.allocation is not None:

@@ -38,7 +38,8 @@ from mooring.plugins.preemption.victim_order import Entry, GroupVictim, VictimOr
 
 
 Free = list[int]
-"""What is free on a node: by resource that members request, and last the number of pods that it may still have."""
+"""Free amounts on a node: one for each resource that members request, and at the end the number of pods that the node may
+still take."""
 
 
 class Slots(msgspec.Struct):
@@ -47,7 +48,7 @@ class Slots(msgspec.Struct):
     nodes: NodeTable
     names: tuple[str, ...]
     amounts: Free
-    """What a member takes; the last is 1, for the pod itself."""
+    """Requests of one member, in the order of `names`. The last number is 1, for the pod itself."""
     free: NDArray[np.int64]
     """Resources x rows, with all pods on their nodes."""
     passing: NDArray[np.bool_]
@@ -75,12 +76,12 @@ class Slots(msgspec.Struct):
         self._changed[row] = free, now
 
     def on_row(self, row: int) -> tuple[Free, int]:
-        """What is free on a row, and its slots, with all pods on their nodes."""
+        """Free amounts of a row and the number of its slots, while all pods are on their nodes."""
         free: Free = self.free[:, row].tolist()
         return free, self.of_free(free)
 
     def without(self, free: Free, pod: Pod) -> Free:
-        """What is free after a pod has left."""
+        """Free amounts of a node after a pod has left it."""
         return [have + amount for have, amount in zip(free, self._request(pod), strict=True)]
 
     def of_free(self, free: Free) -> int:
@@ -135,7 +136,8 @@ def _names_of(demand: ResourceDemand, pod: Pod, nodes: NodeTable) -> tuple[str, 
 
 
 def _free(demand: ResourceDemand, crowd: Crowd | None, nodes: NodeTable) -> NDArray[np.int64] | None:
-    """What is free on all rows beside a crowd of nominated pods; None: a sum is too large for its cell."""
+    """Compute the free amounts of all rows after the nominated pods of the crowd are counted: resources x rows, and the
+    number of pods as the last line. None if a sum is too large for its cell."""
     if requested_beside(demand, nodes).max(initial=0) >= MAX_SUM:
         return None
     allocatable = cells(nodes.amounts.allocatable, demand.resources, slice(0, nodes.height))

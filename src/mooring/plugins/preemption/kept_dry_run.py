@@ -36,7 +36,8 @@ better than fewer."""
 
 
 class KeptDryRun:
-    """What preemption for pods of one shape and priority would come to, node by node. Arrays have a place for each row."""
+    """Results of the dry run of preemption for pods of one shape and priority, node by node. All arrays have one place for
+    each row."""
 
     def __init__(self, ranks: PodRanks) -> None:
         self._ranks = ranks

@@ -38,7 +38,8 @@ NONE_FITS = -1
 
 
 class Room(msgspec.Struct):
-    """What the pods of some rows hold, and may hold. All arrays have a place for each of the rows."""
+    """Amounts that the pods on some rows hold, and the amounts that they may hold. All arrays have one place for each of
+    these rows."""
 
     held: list[Ints]
     """By resource: positions x rows."""
@@ -231,7 +232,7 @@ class KeptHarm:
         heapify(self._heap)
 
     def drop(self) -> None:
-        """What is kept was not brought up to date."""
+        """Discard the kept harm of all rows, because it was not brought up to date."""
         self._harm = None
 
     def judge_again(self, rows: Sequence[int], demand: ResourceDemand, nominated: NominatedLoad) -> None:

@@ -126,7 +126,8 @@ NO_VICTIMS_FOUND = final("No preemption victims found for incoming pod")
 
 
 class Findings:
-    """What a dry run found: candidates with the harm that each would do, and why other nodes are none."""
+    """Result of a dry run of preemption: the candidates with the harm that each would do, and the reasons why other nodes are
+    no candidates."""
 
     def __init__(self, kept: KeptDryRun) -> None:
         self.rows: RowArray = np.zeros(0, np.intp)
@@ -152,7 +153,7 @@ class Findings:
         return self._single_harm.get(row) or tuple(self._dry_run.harm[:, row].tolist())
 
     def on(self, row: int) -> Victims:
-        """What extenders get to see of a candidate."""
+        """The victims on a candidate, and how many of them violate a disruption budget, in the form that extenders receive."""
         return Victims(self.victims(row), self.violations(row))
 
     def replaced(self, victims: Mapping[int, Victims]) -> "Findings":

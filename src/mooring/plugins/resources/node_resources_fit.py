@@ -85,7 +85,7 @@ has its codes in a ShortageBook."""
 
 
 _CHECKED, _SCORED = "NodeResourcesFit/checked", "NodeResourcesFit/scored"
-"""What is kept for the requests of pods."""
+"""Keys under which the amounts of a pod are kept with its shape: those that Filter checks, and those that Score counts."""
 
 _books: WeakKeyDictionary[object, dict[object, ShortageBook]] = WeakKeyDictionary()
 """For pods with more than _BITS resources, by the part of their shape that says so, and by what the plugin ignores. Profiles
@@ -152,7 +152,8 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         return _code_of_one(context.nodes, checked, row)
 
     def demand(self, context: SchedulingContext) -> ResourceDemand | None:
-        """What `_judge` compares, without why a row is rejected. None where it compares more than columns hold."""
+        """Describe the comparison of `_judge` as a ResourceDemand, without the reasons for rejection. None if a node has
+        amounts that columns cannot hold."""
         if context.nodes.amounts.huge_rows:
             return None
         checked = self._checked(context)
@@ -347,7 +348,8 @@ Delegates = Callable[[Cluster, str], bool]
 
 
 def fit_events(devices_serve_requests: bool) -> tuple[Registration, ...]:
-    """What the plugin registers; the flag is the gate DRAExtendedResource."""
+    """Cluster events that NodeResourcesFit registers, with their queueing hints. The flag is the feature gate
+    DRAExtendedResource."""
     delegates = has_device_class if devices_serve_requests else _has_none
 
     def after_node(pod: Pod, change: Change) -> bool:
@@ -416,8 +418,8 @@ def _has_none(cluster: Cluster, resource: str) -> bool:
 
 
 def _allocatable(node: Node, name: str) -> int:
-    """What the node has of a resource, in units of the node table: milli-CPU for cpu, whole units for others. What does
-    not parse counts as 0."""
+    """Allocatable amount of a resource on a node, in the units of the node table: milli-CPU for cpu, whole units for other
+    resources. A quantity that does not parse counts as 0."""
     text = (node.status.allocatable or {}).get(name)
     if text is None:
         return 0

@@ -1,5 +1,5 @@
-"""What would be done on each node for claims that wait for their pod: bind an existing volume, or provision one; and
-how good that is.
+"""Plan for the claims that wait for their pod, on each node: bind an existing volume or provision a new one; and the score of
+this plan.
 
 A claim can be provisioned on a node if its class has a provisioner, the class allows the node's topology, and the
 driver reports enough capacity there (if it reports at all).
@@ -103,7 +103,8 @@ class ReportedRoom:
         return found
 
     def _of_class(self, context: SchedulingContext, name: str) -> ClassRoom | None:
-        """What is reported for a class, read again if any report changed."""
+        """Capacity that CSI drivers report for a storage class; None if there is no report. The reports are read again after
+        any of them changed."""
         storage = context.cluster.storage
         made_of = (storage, storage.capacity_version)
         if made_of != self._made_of:

@@ -73,7 +73,7 @@ _REASONS = {
 
 
 class BindingState(msgspec.Struct):
-    """What one attempt knows of the pod's claims, and what was reserved for them in the end."""
+    """State of VolumeBinding in one attempt: the claims of the pod, and the volumes that Reserve assumed for them."""
 
     claims: ClaimsByKind
     volumes: PodVolumes | None = None
