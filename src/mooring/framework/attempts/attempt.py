@@ -56,7 +56,7 @@ def _with(skipped: frozenset[str], name: str) -> frozenset[str]:
 
 
 class Narrowing(msgspec.Struct):
-    """What PreFilter left: the only nodes to look at, if that was restricted, and by whom."""
+    """Result of PreFilter: the names of the nodes to look at, if plugins restricted them, and the names of these plugins."""
 
     names: frozenset[str] | None = None
     plugins: tuple[str, ...] = ()
@@ -87,7 +87,7 @@ class Verdicts(msgspec.Struct, eq=False):
     is_thinned: bool = False
     """Whether extenders left fewer nodes than filters did."""
     kept: NDArray[np.int8] | None = None
-    """What the kept filters say. If `first` is still this very column, nothing else rejected a node."""
+    """First rejections by the kept filters alone, by row. If `first` is this same array, no other filter rejected a node."""
     found: tuple[NDArray[np.int8], list[FoundRejection]] | None = None
     """The column `first` and its distinct verdicts, once these are worked out (fit_errors.py)."""
 
@@ -98,7 +98,7 @@ class ScoreCard(msgspec.Struct, eq=False):
     rows: Rows
     totals: Scores
     added: int = 0
-    """What is to be added to each total: the same for all nodes, so that it does not matter for which is the best."""
+    """Number to add to the total of each node. It is the same for all nodes, so it does not change which node is the best."""
     by_plugin: dict[str, Scores] = msgspec.field(default_factory=dict)
 
 
@@ -233,7 +233,8 @@ class Attempt:
         return 0 if codes is None else int(codes[row])
 
     def rejection(self, index: int, code: int) -> Rejection:
-        """What a code of the filter with this index means."""
+        """Ask the filter with this index for the rejection that its code stands for. Raises AttemptError if the plugin
+        fails."""
         plugin = self.runner.filters[index]
         try:
             return plugin.rejection(self.context, code).by(plugin.name)
@@ -352,7 +353,8 @@ class Attempt:
         return found
 
     def _weighted(self, index: int, plugin: ScorePlugin, feasible: FeasibleRows) -> Scores | int:
-        """What a plugin adds to the totals; one number where it is the same for all nodes."""
+        """Compute the contribution of a plugin to the totals: its normalized scores times its weight. It is one number if it
+        is the same for all nodes."""
         if not concerns(plugin, self.context, scoring):
             return 0
         scores, weight = self._scores_of(index, plugin, feasible), self.runner.weights[index]
@@ -373,7 +375,7 @@ class Attempt:
             memo.settle_scores(known if is_settled else self._pre_points.outcomes("PreScore"))
 
     def _scores_of(self, index: int, plugin: ScorePlugin, feasible: FeasibleRows) -> Scores | int:
-        """What a plugin gives, normalised and checked; one number where it is the same for all nodes."""
+        """Get the scores of a plugin, normalized and checked. It is one number if it is the same for all nodes."""
         if index in self.runner.summed or self.runner.score_reads[index] is Reads.CLUSTER:
             raw = ask_score(plugin, self.context, feasible.rows)
         else:
@@ -388,7 +390,8 @@ class Attempt:
         return int(scores[0]) if raw is None else scores
 
     def _level(self, index: int, plugin: ScorePlugin, feasible: FeasibleRows) -> int:
-        """What a kept score plugin gives that tells no nodes apart. Its `normalize` depends on the scores alone."""
+        """Get the normalized score of a kept plugin that gives all nodes the same raw score. Its `normalize` depends only on
+        the scores, so the result is kept for the profile."""
         levels = self.runner.levels
         level = levels.get(index)
         if level is None:

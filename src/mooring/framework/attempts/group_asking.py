@@ -88,7 +88,7 @@ def score_placements(profile: Profile, group: PodGroupContext, candidates: Seque
 
 
 def _scores_of(plugin: PlacementScorePlugin, group: PodGroupContext, candidates: Sequence[PodGroupAssignments]) -> Ints:
-    """What a plugin gives, normalised and checked."""
+    """Get the scores of a plugin for the candidate placements, normalized and checked. Raises AttemptError."""
     doing, wrap = _SCORING, group.wrap
     try:
         scores = wrap("PlacementScore", plugin.name, plugin.score_placements)(group, candidates)

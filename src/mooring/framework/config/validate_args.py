@@ -208,12 +208,13 @@ CHECKS: dict[str, tuple[type[Args], Check]] = {
 
 
 _LABEL_OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt")
-"""What node selectors allow for labels, and below for fields."""
+"""Operators that node selectors allow for labels; below, the operators for fields."""
 _FIELD_OPERATORS = ("In", "NotIn")
 
 
 def affinity_problems(path: str, affinity: NodeAffinitySpec) -> Iterator[str]:
-    """What upstream's parser says. Empty terms match nothing, preferences of weight 0 count for nothing: both pass."""
+    """Yield the errors that upstream's parser reports for a node affinity. An empty term matches nothing and a preference of
+    weight 0 counts for nothing, so neither is an error."""
     if affinity.required is not None:
         terms = f"{path}.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms"
         for i, term in enumerate(affinity.required.node_selector_terms or ()):

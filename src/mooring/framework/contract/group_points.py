@@ -56,7 +56,7 @@ class PodGroupPlacement(msgspec.Struct, frozen=True, eq=False):
 
 
 class PodGroupAssignments(msgspec.Struct, frozen=True, eq=False):
-    """What came of trying the group in a placement where it is feasible."""
+    """Result of a trial of the pod group in a placement where it is feasible."""
 
     placement: PodGroupPlacement
     pods: tuple[Pod, ...]

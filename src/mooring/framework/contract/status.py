@@ -1,5 +1,5 @@
-"""What a plugin can say. A rejection is a value (Rejection), a failure of the plugin is an exception (PluginError),
-None means no objection."""
+"""Answers of plugins. A rejection is a value (Rejection), a failure of the plugin is an exception (PluginError), and None
+means no objection."""
 
 import logging
 import os

@@ -119,7 +119,7 @@ class MaskedTotals(msgspec.Struct, eq=False):
     totals: Integers
     """For all rows; what did not pass has the lowest number."""
     added: int
-    """What the other scores add to each."""
+    """Sum of the other scores, which are the same for all rows. It is to be added to each total."""
     count: int
     """The number of feasible rows."""
 

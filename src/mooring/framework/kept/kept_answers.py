@@ -57,7 +57,8 @@ class KeptAnswers:
         self._parts: dict[object, KeptOfPart] = defaultdict(dict)
         """By owner of the questions: profiles with the same ones share the answers."""
         self._by_questions: dict[tuple[PartQuestions, ...], list[_QuestionsOfPart]] = {}
-        """The same for the parts that a profile has questions about. Hot: so the owners are looked up once."""
+        """Kept memos by the questions of a profile about the parts of shapes. Hot: with this, the owners are looked up
+        once."""
         self._new: OrderedDict[MemoKey, ShapeMemo] = OrderedDict()
         self._protected: OrderedDict[MemoKey, ShapeMemo] = OrderedDict()
         """Both: least recently used first."""
@@ -69,7 +70,8 @@ class KeptAnswers:
         self._in_use: ShapeMemo | None = None
 
     def memo(self, profile: PreparedProfile, shape: PodShape, nodes: NodeTable) -> ShapeMemo:
-        """What is kept for a shape in a profile. It follows one table; for a fork of it nothing is kept."""
+        """Return the memo of a shape in a profile. Kept memos follow one node table; a fork of the table gets a memo that is
+        not kept."""
         if nodes.is_fork:
             return profile.forgetful_memo()
         if nodes is not self._table:
@@ -110,7 +112,7 @@ class KeptAnswers:
         return memo
 
     def _parts_of(self, profile: PreparedProfile, shape: PodShape) -> tuple[PartMemo, ...]:
-        """What is kept for the parts of a shape, which other shapes may have too."""
+        """Return the memos of the parts of a shape. Other shapes with an equal part share the memo of this part."""
         found, shape_parts = [], shape.parts()
         for part, kept, questions in self._by_questions.get(profile.parts) or self._enter(profile):
             shape_part = shape_parts[part]

@@ -1,4 +1,4 @@
-"""What is kept for one shape: for each row the filter that rejects it first, and the weighted sum of the scores.
+"""Kept answers for one shape: for each row the first filter that rejects it, and the weighted sum of the scores.
 
 A `ShapeMemo` puts together what is kept for the parts of the shape (part_memo.py), which other shapes may share.
 `KeptAnswers` (kept_answers.py) owns all of them, and bounds them in bytes.
@@ -22,14 +22,16 @@ from mooring.framework.kept.part_memo import Bookmark, ByteCount, PartMemo, Part
 from mooring.model.shape import PodPart
 
 MEMO_OVERHEAD_BYTES = 10_000
-"""What a memo takes beside its arrays: dictionaries, outcomes, values of plugins. Measured over 2,000 templates: 10,300."""
+"""Size of a memo without its arrays, in bytes: dictionaries, outcomes, values of plugins. Measured over 2,000 templates:
+10,300."""
 
 ASK = object()
 """In the answers of a point: the plugin has to be asked."""
 
 
 class ShapeOutcomes(msgspec.Struct, frozen=True):
-    """What the plugins of PreFilter or PreScore say about pods of a shape, as far as it is known, and who has a say next."""
+    """Answers of the plugins of PreFilter or PreScore for pods of a shape, as far as they are known, and the plugins of the
+    next point that are to be asked."""
 
     skipped: frozenset[str]
     """Plugins that are known to skip."""
@@ -324,7 +326,7 @@ class ShapeMemo:
     # ---- values of plugins
 
     def part(self, part: PodPart) -> PartMemo:
-        """What is kept about a part that the profile has questions about."""
+        """Return the memo of a part of the shape. The profile must have questions about this part."""
         return self.parts[self._places[part]]
 
     def values(self, part: PodPart) -> KeptValues:

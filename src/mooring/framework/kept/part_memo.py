@@ -1,4 +1,5 @@
-"""What a profile keeps about all pods that agree in one part of their shape, refreshed only on rows that were touched.
+"""Kept answers of a profile for all pods that have one part of their shape in common. Only rows that were touched are
+refreshed.
 
 A plugin declares with `@reads` which part of a pod's shape it looks at. What the plugins that go by one part said is a
 `PartMemo`: their answers at PreFilter and PreScore, and by row the first of their filters that rejects it and the sum of
@@ -221,7 +222,7 @@ class KeptColumn:
 
 
 class PartOutcomes(msgspec.Struct, frozen=True, eq=False):
-    """What the plugins of one part said at PreFilter or PreScore, by the part alone.
+    """Answers of the plugins of PreFilter or PreScore that depend on one part of the shape alone.
 
     Where they said nothing or skipped, it is interned (`outcomes_of_skips`): identity is equality.
     """
@@ -238,7 +239,7 @@ def outcomes_of_skips(skipped: frozenset[str]) -> PartOutcomes:
 
 
 KeptOfPart = dict[ShapePart, "PartMemo"]
-"""What is kept about one part, by what stands for it in shapes."""
+"""Memos about one part of shapes, by the value that stands for this part in a shape."""
 
 
 class PartMemo:
@@ -269,7 +270,7 @@ class PartMemo:
         """The memos of shapes that read it."""
         self.values = KeptValues()
         self.outcomes: list[PartOutcomes | None] = [None, None]
-        """What the plugins that go by this part alone said at PRE_FILTER and PRE_SCORE; None: not asked yet."""
+        """Answers at PRE_FILTER and PRE_SCORE of the plugins that depend on this part alone; None: not asked yet."""
         self.skips_for_now: dict[tuple[Any, ...], Any] = {}
         """SKIP_FOR_NOW of a plugin at a point, for pods of a label set and a controller, with the version that it is for."""
         self._filters_at, self._scores_at = Bookmark(), Bookmark()

@@ -32,7 +32,8 @@ class ScoreByValue(ScorePlugin):
 
 
 class ValueScores(msgspec.Struct):
-    """What such a plugin adds to the totals: `base` for all nodes, and something on top of it for some of them."""
+    """Contribution of a ScoreByValue plugin to the totals: `base` for all nodes, and a difference from the base for some of
+    them."""
 
     base: int
     places: ValueRows
@@ -60,7 +61,8 @@ class ValueScores(msgspec.Struct):
 def ask_score_by_value(
     plugin: ScoreByValue, context: SchedulingContext, feasible: FeasibleRows, weight: int
 ) -> ValueScores | None:
-    """What the plugin adds to the totals of feasible nodes, normalised; None: ask `score`."""
+    """Compute the normalized and weighted contribution of the plugin to the totals of feasible nodes; None: the caller must
+    ask `score`."""
     try:
         found = context.wrap("Score", plugin.name, plugin.score_by_value)(context)
     except Exception as fault:

@@ -318,7 +318,7 @@ def _make_plugins(written: KubeSchedulerProfile, registry: Registry, handle: Han
 
 
 def _type_name(point: str) -> str:
-    """What upstream calls the interface of a point: `PreFilterPlugin`."""
+    """Upstream's name of the interface of an extension point, such as `PreFilterPlugin`."""
     return f"{point[0].upper()}{point[1:]}Plugin"
 
 

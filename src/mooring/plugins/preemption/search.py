@@ -153,7 +153,7 @@ class Findings:
         return self._single_harm.get(row) or tuple(self._dry_run.harm[:, row].tolist())
 
     def on(self, row: int) -> Victims:
-        """The victims on a candidate, and how many of them violate a disruption budget, in the form that extenders receive."""
+        """The victims on a candidate, and how many of them violate a disruption budget, as extenders get them."""
         return Victims(self.victims(row), self.violations(row))
 
     def replaced(self, victims: Mapping[int, Victims]) -> "Findings":
