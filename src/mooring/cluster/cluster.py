@@ -84,7 +84,8 @@ class Cluster:
         self.objects: dict[type[KubeObject], dict[str, KubeObject]] = {
             spec.struct: {} for spec in WATCHED if spec.struct not in (Node, Pod)
         }
-        """What plugins look up: all that is watched, but for nodes and pods, which are in the table."""
+        """Objects that plugins look up, by kind and key. All watched kinds are here, except nodes and pods, which are in the
+        node table."""
         if not self.gates.get("DRADeviceTaintRules", False):
             del self.objects[devices.DeviceTaintRule]  # manifests may have some: they taint nothing
         self.storage = StorageView(self.objects)

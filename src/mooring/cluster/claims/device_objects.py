@@ -1,5 +1,6 @@
-"""What follows from device objects other than claims: which class serves an extended resource, and slices with the taints of
-DeviceTaintRules, by which administrators add to what drivers publish (feature gate DRADeviceTaintRules)."""
+"""Results from device objects other than claims: the device class that serves an extended resource, and the ResourceSlices
+with the taints of DeviceTaintRules, with which administrators add taints to the devices that drivers publish (feature gate
+DRADeviceTaintRules)."""
 
 from collections.abc import Iterable, Iterator, Mapping
 

@@ -120,7 +120,7 @@ K = TypeVar("K")
 
 
 class RowVolumes(msgspec.Struct, frozen=True):
-    """What the pods of a node use, and what is attached to it."""
+    """Volumes and claims that the pods on a node use, and the volumes that are attached to the node."""
 
     used: frozenset[VolumeHandle] = frozenset()
     attached: frozenset[VolumeHandle] = frozenset()
@@ -197,7 +197,7 @@ class VolumesOnNodes:
         self._node_of_attachment: dict[str, str] = {}
 
     def row(self, row: int) -> RowVolumes:
-        """What is known of a row since the last `refresh`."""
+        """Volumes of the node of a row, as of the last `refresh`."""
         return self._rows.get(row, NOTHING)
 
     def attachments(self, row: int) -> list[VolumeAttachment]:

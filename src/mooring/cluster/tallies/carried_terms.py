@@ -32,7 +32,7 @@ say is remembered, for as many cases as they have rules: thousands of pods may c
 
 
 class Concern(msgspec.Struct):
-    """What a list of terms says about pods of one label set, added up by topology key. It may say nothing."""
+    """Affinity terms of one list that match pods of one label set, summed by topology key. It is empty if no term matches."""
 
     anti: dict[str, int] = msgspec.field(default_factory=dict)
     """Required anti-affinity: how many terms."""
@@ -44,14 +44,15 @@ class Concern(msgspec.Struct):
     """Preferred affinity: how many terms."""
 
     _present: "tuple[int, Concern] | None" = None
-    """What `among` last returned, with the version of the label keys."""
+    """Cache of `among`: the version of the label keys and the answer for this version."""
 
     def __bool__(self) -> bool:
         """Whether the terms say anything about these pods."""
         return bool(self.anti or self.affinity or self.preferred)
 
     def among(self, labels: LabelColumns) -> "Concern":
-        """What of it is about labels that nodes have: there may be thousands that none has. Do not write to it."""
+        """The part of the concern whose topology keys are labels of some node: terms may name thousands of keys that no node
+        has. The caller must not write to it."""
         if self._present is None or self._present[0] != labels.keys_version:
             parts = (self.anti, self.affinity, self.preferred, self.preferred_terms)
             there = ({key: number for key, number in part.items() if labels.has(key)} for part in parts)
@@ -60,7 +61,8 @@ class Concern(msgspec.Struct):
         return self._present[1]
 
     def of(self, kind: str) -> dict[str, int]:
-        """What terms of one of the KINDS say."""
+        """The sums of one of the KINDS by topology key: the number of terms, or the sum of their weights for preferred
+        terms."""
         found: dict[str, int] = getattr(self, kind)
         return found
 
@@ -116,11 +118,11 @@ class Carriers:
 
     @lazy
     def _full(self) -> Concern:
-        """What the terms say about a pod that all of them select."""
+        """The concern for a pod that all terms of the list select."""
         return _added_up(self.terms)
 
     def concern(self, label_set: LabelSet, namespace_labels: Labels, namespaces_version: int) -> Concern:
-        """What the terms say about pods of this label set. Do not write to it."""
+        """Sum the terms of the list that match pods of this label set. The caller must not write to the result."""
         if self._rules > _FEW_RULES:
             return self._cases.get(label_set, lambda: self._concern_of(label_set, namespace_labels), namespaces_version)
         if len(self.terms) > 1:
@@ -178,7 +180,7 @@ _FEW_NEW = 4
 
 
 class TermsAbout(msgspec.Struct):
-    """What the terms of pods on nodes say about pods of one label set, list by list."""
+    """Terms of pods on nodes that match pods of one label set, list by list."""
 
     label_set: LabelSet
     namespace_labels: Labels
@@ -209,7 +211,8 @@ class CarriedTerms:
         self.lists_of_kind: dict[str, int] = dict.fromkeys(KINDS, 0)
         """How many of them have terms of a kind. Hot: as a rule no list has terms of two of the kinds."""
         self._carriers: WeakKeyDictionary[PodTerms, list[Carriers]] = WeakKeyDictionary()
-        """The same by shape and namespace, so that terms are compared once for these and not for each pod."""
+        """The carried lists by the terms of a shape in a namespace, so that terms are compared once for these and not for
+        each pod."""
         self._arrivals: list[Carriers] = []
         """In the order in which they came, those included that are gone since."""
         self._arrival_index: TraitIndex[int] = TraitIndex()
@@ -254,7 +257,7 @@ class CarriedTerms:
             self._forget(carriers)
 
     def check(self, pods_on: Sequence[Sequence[Pod]]) -> list[str]:
-        """What is wrong with the counts of carried terms, compared with a recount of these pods (by row)."""
+        """Compare the counts of carried terms with a recount of these pods (by row). Returns a message if they differ."""
         found: Counter[tuple[object, int]] = Counter()
         for row, pods in enumerate(pods_on):
             for pod in pods:
@@ -310,7 +313,8 @@ class CarriedTerms:
     # ---- what they say about a pod
 
     def about(self, label_set: LabelSet, namespace_labels: Labels, namespaces_version: int) -> TermsAbout:
-        """What the terms say about a pod of this label set. Do not write to it. Good until pods come or go."""
+        """Find the terms of pods on nodes that match a pod of this label set. The caller must not write to the result, which
+        is valid until a pod comes or goes."""
         about = self._about.pop(label_set, None)
         if about is None or about.namespaces_version != namespaces_version:
             self._remembered += self.LABEL_SET if about is None else -len(about.concerns)
@@ -340,8 +344,8 @@ class CarriedTerms:
         about.seen = len(arrivals)
 
     def lists(self, about: TermsAbout) -> Iterator[tuple[Concern, Tally]]:
-        """What each list says that says something, with the tally of the pods that carry it. It may be empty: the last pod
-        left."""
+        """Yield each list with terms that match, as its sums and the tally of the pods that carry it. The tally may be empty:
+        the last pod left."""
         for number, concern in about.concerns.items():
             yield concern, self._arrivals[number].tally
 

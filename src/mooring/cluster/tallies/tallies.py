@@ -123,7 +123,7 @@ def _sum(entries: tuple[NDArray[np.intp], NDArray[np.intp], Ints], weights: Ints
 
 
 TallyKey = tuple[PodPredicate, bool]
-"""What a tally counts: the pods that meet a predicate; and whether those that terminate count."""
+"""Key of a tally: the predicate that counted pods meet, and whether terminating pods count."""
 
 FEW_RULES = 128
 """A pod whose selectors have more rules than this, each selector counting as one more, should count for itself (`census`):

@@ -36,7 +36,7 @@ RowChange = tuple[int, int]
 
 FEW_ROWS = 64
 _FEW_VALUES = 64
-"""What is few for a tally, of rows with pods and of values of a label."""
+"""Limits for a small tally: the number of rows with pods, and the number of values of a label."""
 
 
 class Tally:
@@ -82,7 +82,7 @@ class Tally:
 
     @property
     def sums(self) -> Mapping[LabelColumn, _Sums]:
-        """What is kept by value of a label, for checks."""
+        """The kept sums by value of a label, for checks."""
         return self._sums
 
     def add(self, change: RowChange) -> None:
@@ -268,4 +268,4 @@ class TallyDifference:
 
 
 PodCounts = Tally | TallyDifference
-"""What answers how many pods meet a predicate: in all, by row, and by value of a label."""
+"""Source of the number of pods that meet a predicate: in total, by row, and by value of a label."""
