@@ -84,7 +84,8 @@ class RunSettings(msgspec.Struct, frozen=True):
     config: KubeSchedulerConfiguration
     access: ConnectionSettings
     lease_access: ConnectionSettings
-    """The same for the lease thread. Credentials keep state that belongs to one event loop, so the two share none."""
+    """Connection settings of the lease thread. Credentials keep state that belongs to one event loop, so the two threads
+    share none."""
     registry: Registry | None = None
     limits: ClientLimits = msgspec.field(default_factory=ClientLimits)
     serving: ServingSettings = msgspec.field(default_factory=ServingSettings)

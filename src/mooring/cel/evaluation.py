@@ -41,7 +41,8 @@ class AccessStep:
     run: Run | None = None
     """Computes the key, if it is not."""
     cost: int = 1
-    """What the step costs beside the key: 1, or 0 where the computed key is a path, which has charged it already."""
+    """Cost of the step without the cost of its key, in CEL cost units: 1, or 0 if the computed key is a path, which has
+    charged it already."""
     is_optional: bool = False
     """`a.?b`: this and all following steps are optional."""
     is_test: bool = False

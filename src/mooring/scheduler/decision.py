@@ -99,7 +99,7 @@ class Placement(_Decided, eq=False):
     diagnosis: Diagnosis | None = None
     details: DecisionDetails | None = None
     context: SchedulingContext | None = None
-    """What the plugins of the binding cycle are handed."""
+    """The context of the attempt, which the plugins of the binding cycle get as their argument."""
 
 
 class NoFit(_Decided, eq=False):

@@ -33,7 +33,7 @@ class AttemptFailure:
     pending: frozenset[str] = frozenset()
     """Those of them that said Pending: an event of theirs lets the pod skip its backoff."""
     nominate: str | None = ""
-    """What becomes of the nomination: None leaves it, an empty name clears it."""
+    """New value of `status.nominatedNodeName`: None leaves the nomination as it is, an empty name clears it."""
     code: Code = field(default=Code.Unschedulable, compare=False)
     """The status that led to it, for metrics."""
 

@@ -136,8 +136,8 @@ class PreemptedPods:
             self._driver.create(claim)
 
     def _new_name(self, victim: Pod) -> str:
-        """What the controller gives the new pod: the old name for a StatefulSet, else its stem with a number. A number takes
-        the place of random letters, so that two runs have the same names."""
+        """Name of the new pod that the controller creates: the old name for a StatefulSet, otherwise the stem of the old name
+        with a number. A number replaces random letters, so that two runs have the same names."""
         owner = victim.controller()
         if owner is not None and owner.kind == _NAMED_BY_ORDINAL:
             return victim.name

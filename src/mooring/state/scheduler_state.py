@@ -23,8 +23,8 @@ from mooring.scheduler.scheduler import Scheduler
 from mooring.scheduler.under_way import Binding
 
 _KEPT = tuple(sorted({*QueuedPod.__struct_fields__} - {"began_ns", "key", "pod", "start", "uid"}))
-"""What is saved of an entry, in the order in which it is written; the other fields follow from its pod, its gate or the
-attempt that is under way, or are for metrics."""
+"""Fields of a queue entry that are saved, in the order in which they are written. The other fields follow from the pod, its
+gate or the current attempt, or are for metrics."""
 
 PodNumber = int
 """The position of a pod in `SchedulerState.pods`."""

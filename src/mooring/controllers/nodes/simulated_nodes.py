@@ -241,7 +241,7 @@ class Host:
     address: str
     """Its internal address; empty: it has none yet."""
     addresses: list[JsonObject]
-    """The same as the list that pod statuses share."""
+    """The internal address as a list of entries with `ip`, empty if there is none. The statuses of pods share this list."""
 
     @classmethod
     def of(cls, node: JsonObject) -> "Host":

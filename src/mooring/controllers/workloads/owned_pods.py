@@ -103,7 +103,7 @@ class OwnedPods:
 
 
 NO_PODS = OwnedPods()
-"""What a controller without pods has. It must not be changed."""
+"""Shared value for a controller without pods. Nothing may change it."""
 
 
 class OwnedPodIndex:

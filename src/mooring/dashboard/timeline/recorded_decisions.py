@@ -23,7 +23,7 @@ from mooring.state.scheduler_state import SchedulerState
 
 DENSITY_PARTS = 200
 RESULTS = ("scheduled", "unschedulable", "nominated", "evicted")
-"""What a decision was, by its code in the table."""
+"""Names of the results of a decision. The position is the code in the table."""
 _SCHEDULED, _UNSCHEDULABLE, _NOMINATED, _EVICTED = range(len(RESULTS))
 OnProgress = Callable[[int, int], None]
 """Called with the number of segments that are read, and of all."""

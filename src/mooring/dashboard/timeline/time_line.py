@@ -93,7 +93,7 @@ class RecordedPlace:
     step: int | None
     """How many steps of the run are made; None: those until `when_ns`."""
     when_ns: int
-    """What the clock shows there."""
+    """Time of the recorded clock at this place, in nanoseconds."""
     position: int
     """How many decisions are made there."""
 

@@ -216,7 +216,7 @@ _GroupKey = tuple[str, tuple[str, ...], str]
 @dataclass(slots=True)
 class _Group:
     key: _GroupKey
-    """What is shown of it: the reason, the plugins, the queue."""
+    """Values that all pods of the group share and that the page shows: the reason, the plugins, the queue."""
     count: int
     oldest: QueuedOrBinding
     since_ns: int

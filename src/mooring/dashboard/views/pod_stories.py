@@ -1,4 +1,4 @@
-"""What happened to each pod, line by line, for its page: a bounded journal of stories.
+"""Events of each pod for its page, line by line, in one bounded journal of all stories.
 
 A scheduler that is built with `tell` passes each line here, four for a pod that is placed at once. So a line is only appended
 to one journal of all pods; a page that asks for a pod searches it.

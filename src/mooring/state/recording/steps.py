@@ -195,13 +195,13 @@ def _decoder(struct: type[msgspec.Struct], name: str) -> Any:
 
 
 ADDED, UPDATED, REMOVED, BOUND, EVICTED, WRITTEN, CALLED, TIME, HALF_MINUTE, ATTEMPT, RELEASE = range(1, 12)
-"""What happened: the first item of a line."""
+"""Codes of the kind of a step. The code is the first item of a line."""
 
 Line = tuple[Any, ...]
 """(code, nanoseconds since the step before, outcomes, what the code says)"""
 
 Outcome = tuple[str, ...]
-"""What the scheduler asked for, in words: ("bind", pod, node), ("fail", pod, message), ("nominate", pod, node),
+"""One action that the scheduler asked for, in words: ("bind", pod, node), ("fail", pod, message), ("nominate", pod, node),
 ("evict", victim, preemptor), ("write", method, kind, key), ("call", verb)."""
 Outcomes = Sequence[Outcome]
 

@@ -95,7 +95,7 @@ class RunReader:
     def __init__(self, run: RecordedRun, began: Began, make_reader: MakeReader = StepReader) -> None:
         self.run = run
         self.problems = list(run.problems)
-        """What is missing, and where the steps go on."""
+        """Messages about missing parts of the run, and about the place where the steps continue."""
         self._make_reader = make_reader
         self.reader = make_reader(0, None)
         """It knows the objects as they were after the last step."""
