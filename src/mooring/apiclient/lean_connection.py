@@ -282,6 +282,8 @@ class LeanConnection:
         self._fail(ConnectionLost("the connection was lost"))
 
     def data_received(self, data: bytes) -> None:
+        """Take bytes from the server and complete the waiting request when its answer is whole. The connection is closed if
+        the bytes are no HTTP, belong to no request, or exceed the limit."""
         if self._waiting is None or self._waiting.done():  # bytes without a request: the connection is out of step
             self.close()
             return

@@ -197,6 +197,8 @@ class Loop:
     step: Run
 
     def run(self, frame: Frame, elements: list[Any] | dict[Any, Any]) -> None:
+        """Run the loop of a macro over the elements of a list or the entries of a map. The accumulator is kept in a slot of
+        the frame; the loop stops early when the condition is false."""
         if self.condition.is_constant and not self.condition.value:
             return  # the expansion of `cel.bind`, which only names a value
         slots, goes_on, step = frame.slots, self.condition.run, self.step

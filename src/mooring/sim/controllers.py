@@ -117,6 +117,8 @@ class PreemptedPods:
         return [(victim, self._replacement(victim)) for victim in lost]
 
     def _replacement(self, victim: Pod) -> Pod:
+        """Create the pod with which a controller replaces an evicted pod. Its ephemeral claims are deleted and created again,
+        because they belong to the pod."""
         self._made += 1
         if not self._created:
             known = (item.metadata.creation_timestamp or "" for item in self._driver.objects.values())

@@ -192,6 +192,7 @@ def restoring(scheduler: Scheduler, state: SchedulerState) -> Iterator[None]:
 
 
 def _restore_objects(core: Core, state: SchedulerState) -> Iterator[None]:
+    """Put the saved objects and nodes into the cluster, one in each step. Nodes get the rows that they had before."""
     for kind, written in state.objects.items():
         decoder = msgspec.json.Decoder(KINDS[kind].struct)
         for item in written:

@@ -101,6 +101,8 @@ class FloatColumns:
         )
 
     def _follow(self) -> None:
+        """Bring the matrices up to date with the node table: single rows if few were touched, and everything if more than an
+        eighth of them were or if the layout of the table changed."""
         nodes, amounts = self.nodes, self.nodes.amounts
         rows, changed = nodes.touches.since(self.position), self._changed_nodes()
         self.position, self._node_position = nodes.touches.end, nodes.node_touches.end
@@ -192,6 +194,8 @@ class FloatColumns:
         return found
 
     def _work_out_all(self) -> None:
+        """Compute all matrices from the integer columns of the node table. `is_exact` becomes False if an amount is too large
+        for exact floating-point numbers."""
         nodes, amounts, height = self.nodes, self.nodes.amounts, self.nodes.height
         allocatable, requested, scored = (
             matrix[:MAX_LINES, :height] for matrix in (amounts.allocatable, amounts.requested, amounts.scored)

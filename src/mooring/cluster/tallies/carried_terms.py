@@ -81,6 +81,8 @@ def concern_of(terms: Iterable[CarriedTerm], label_set: LabelSet, namespace_labe
 
 
 def _added_up(terms: Iterable[CarriedTerm]) -> Concern:
+    """Sum terms by kind and topology key. A required term counts 1 and a preferred term its weight; terms with the sign -1
+    are subtracted."""
     sums: dict[str, dict[str, int]] = {kind: defaultdict(int) for kind in (*KINDS, "preferred_terms")}
     for carried in terms:
         key, sign = carried.term.topology_key, carried.sign
@@ -329,6 +331,8 @@ class CarriedTerms:
         return about
 
     def _look_at_new(self, about: TermsAbout) -> None:
+        """Bring the answer up to date: drop lists that no pod carries any more, and match the lists that came since. If many
+        came, the index selects those that can match the label set."""
         arrivals, label_set = self._arrivals, about.label_set
         about.concerns = {number: concern for number, concern in about.concerns.items() if not arrivals[number].is_gone}
         new: Iterable[int] = range(about.seen, len(arrivals))

@@ -207,6 +207,8 @@ class PodTallies:
         return tally
 
     def _as_difference(self, predicate: PodPredicate) -> tuple[PodPredicate, PodPredicate] | None:
+        """Split a predicate into two whose counts are subtracted: the pods that a shared selector selects, minus those that
+        an excluded selector selects. None if the selector has no such form."""
         found = self._differences.get(predicate)
         if found is not None:
             return found
@@ -256,6 +258,7 @@ class PodTallies:
         self.terms.end_recount()
 
     def fork(self) -> "PodTallies":
+        """Copy for a what-if: pods can be counted in the copy without a change to this object."""
         other = PodTallies()
         other._capacity = self._capacity
         other._label_sets = {label_set: where.fork() for label_set, where in self._label_sets.items()}
@@ -288,6 +291,8 @@ class PodTallies:
         return faults
 
     def _count_label_set(self, pod: Pod, row: int, change: int) -> None:
+        """Add a pod of a label set to a row (+1) or remove it (-1), and update all tallies whose predicate its label set
+        meets. Terminating pods are counted apart, because some tallies leave them out."""
         where = self._label_sets.get(pod.label_set)
         if where is None:
             where = self._enter(pod.label_set)

@@ -98,6 +98,8 @@ class Tally:
                 sums.total += number
 
     def _put(self, row: int, change: int) -> None:
+        """Change the count of a row. When more than FEW_ROWS rows have pods, the counts move from a dict to an array with one
+        place for each row."""
         if self._sparse is None:
             count = self._dense.item(row) + change
             if count > self._most:
@@ -131,6 +133,8 @@ class Tally:
         return sums.counts if sums.total else None
 
     def _sums_over(self, column: LabelColumn) -> "_Sums":
+        """Return the sums by value of a label. They are computed again if the column has changed its values, and extended if
+        it got new values."""
         sums = self._sums.get(column)
         if sums is not None and sums.version == column.version:
             if len(sums.counts) < column.width:
@@ -143,6 +147,8 @@ class Tally:
         return sums
 
     def _sum_up(self, column: LabelColumn) -> Counts:
+        """Compute the number of pods by value of a label. If few rows of the array have pods, only these rows are added. Rows
+        without the label do not count."""
         if self._sparse is not None:
             found = sum_sparse(self._sparse, column, np.int32)
             return np.zeros(column.width, np.int32) if found is None else found

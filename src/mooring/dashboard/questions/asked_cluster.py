@@ -122,6 +122,8 @@ def _encoded(document: Any) -> bytes:
 
 
 def _header(scheduler: Scheduler, asked: AskedScheduler, question: Question) -> QuestionHeader:
+    """First line for the process that answers: settings, plugin files and the question. A question about a pod also gets its
+    record in the queue."""
     header = QuestionHeader(settings_object(asked.config, asked.gates), list(asked.plugin_files))
     if isinstance(question, ExplainPod):
         header.explain = question

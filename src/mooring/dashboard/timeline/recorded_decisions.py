@@ -145,6 +145,8 @@ class RecordedDecisions:
         span.segments[header.number] = SegmentStart(header.started_ns, span.steps, len(self), is_start)
 
     def _note(self, now_ns: int, step: int, outcomes: Sequence[Outcome]) -> None:
+        """Append one decision to the columns of the table. Pod names are stored in one byte string and node names by number,
+        to save memory."""
         pod, node, result = _summary(outcomes)
         self._times_ns.append(now_ns)
         self._steps.append(step)

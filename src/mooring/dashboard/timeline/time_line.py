@@ -156,6 +156,7 @@ class RecordedTimeLine:
         return self._now_ns
 
     def state(self) -> TimeLineState:
+        """State of the time line for the page: its bounds, the present time, and the number of decisions that are made."""
         decisions = self._decisions
         return TimeLineState(
             start=in_millis(decisions.start_ns),
@@ -182,6 +183,8 @@ class RecordedTimeLine:
         await self._go(self._at(self._decisions.end_ns if when_ns is None else when_ns))
 
     def _place(self, target: SeekTarget) -> RecordedPlace:
+        """Convert the target of a seek into a place: after a decision, some decisions from the present place, or at a time.
+        Raises Refused (422) for a time that cannot be read."""
         if target.decision is not None:
             return self._after(target.decision)
         if target.step is not None:
@@ -234,6 +237,7 @@ class RecordedTimeLine:
             self._end(fault)
 
     def _end(self, fault: Exception | None) -> None:
+        """End a seek: forget its target, and wake the request that waits for it, with the fault if there is one."""
         self._target = None
         self.version += 1
         waiting = self._replaced

@@ -136,6 +136,9 @@ class Attempt:
         return outcome
 
     def _pre_filter(self) -> Narrowing | PodRejected:
+        """Run PreFilter. Kept answers are used where the shape decides them. Returns the restriction to nodes, or the
+        rejection of the pod. Parity: a plugin that says Unschedulable does not stop the plugins after it,
+        UnschedulableAndUnresolvable does."""
         memo, narrowing, is_settled = self._memo, Narrowing(), True
         known = memo.pre_filter_outcomes or self._pre_points.outcomes("PreFilter")
         self._no_filter = known.skipped
@@ -190,6 +193,8 @@ class Attempt:
         return self._memo.rejects_nothing and verdicts.first is verdicts.kept
 
     def _filter(self, narrowing: Narrowing) -> Verdicts:
+        """Run Filter on all rows: begin with the first rejections that are kept for the shape, apply the restrictions of
+        PreFilter and of the placement, then ask the filters whose answers are not kept."""
         context = self.context
         kept = self._memo.first_rejections(context)
         verdicts = Verdicts(kept, kept=kept)
@@ -288,6 +293,7 @@ class Attempt:
         return self._measured(feasible, lambda: self._find_best(feasible))
 
     def _measured(self, feasible: FeasibleRows, score: Callable[[], C]) -> C:
+        """Run PreScore and then the scoring function, and measure each as an extension point if metrics are on."""
         caller, point, status = self.context.caller, "PreScore", ERROR
         if not caller.measures:
             self._pre_score(feasible)
@@ -304,6 +310,8 @@ class Attempt:
         return card
 
     def _totals(self, feasible: FeasibleRows, explain: bool) -> ScoreCard:
+        """Sum the weighted scores of the feasible rows. Kept scores are summed already; only other plugins are asked, but
+        `explain` asks all plugins to show the part of each."""
         runner, context, rows = self.runner, self.context, feasible.rows
         if not runner.scores:
             return ScoreCard(rows, np.ones(count_rows(context, rows), np.int64))
@@ -361,6 +369,8 @@ class Attempt:
         return scores * weight if isinstance(scores, int) else weigh(scores, weight)
 
     def _pre_score(self, feasible: FeasibleRows) -> None:
+        """Run PreScore and note the plugins that skip Score. Kept answers are used where the shape decides them. Raises
+        AttemptError if a plugin failed."""
         memo, is_settled = self._memo, True
         known = memo.pre_score_outcomes or self._pre_points.outcomes("PreScore")
         self._no_score = known.skipped

@@ -117,6 +117,8 @@ def _refresh_row(attempt: Attempt, first: int, columns: CrowdedColumns, row: int
 def _refresh_rows(
     attempt: Attempt, first: NDArray[np.int8], columns: CrowdedColumns, touched: list[int], nominated: NominatedLoad
 ) -> None:
+    """Compute the verdicts of the touched rows again: first without the nominated pods, then with those that are nominated to
+    these rows. Writes to `columns`."""
     verdicts = Verdicts(columns.first, columns.codes)  # these are written to
     rows = np.array(touched, np.intp)
     verdicts.first[rows] = first[rows]

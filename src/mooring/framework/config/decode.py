@@ -166,6 +166,7 @@ class StrictReader(msgspec.Struct):
         return self._fail(f"json: cannot unmarshal {json_kind(raw)} into {place.target(go_type)}")
 
     def _value(self, hint: Hint, raw: Any, place: FieldPlace) -> Any:
+        """Decode a value by the type of its field. Parity: null keeps the default of the field, as in Go."""
         if hint.type is Any:
             return raw
         if raw is None:

@@ -208,6 +208,8 @@ class _LiftedFilter(_Lifted, FilterPlugin):
         return self._rejections[code - 1]
 
     def _encode(self, answer: str | Rejection | None) -> int:
+        """Convert the answer of a plain filter to a code: 0 for a node that passes, otherwise the number of the rejection.
+        Equal reasons share a number."""
         if answer is None:
             return 0
         if not isinstance(answer, str | Rejection):

@@ -92,6 +92,8 @@ class KeptAnswers:
         return None if memo is None or nodes is not self._table else memo.copy()
 
     def _find(self, profile: PreparedProfile, shape: PodShape) -> ShapeMemo:
+        """Find or make the memo of a shape. A memo that is used a second time is protected: it is evicted later than memos
+        that were used once."""
         name = profile.profile.scheduler_name
         key = name, ref(shape)
         memo = self._protected.get(key)

@@ -86,6 +86,8 @@ class OutcomeBook:
         return known
 
     def _make(self, outcomes: Sequence[PartOutcomes]) -> ShapeOutcomes:
+        """Combine the answers for the parts of a shape: the plugins that skip, those that answered, those that are to be
+        asked, and the parts whose kept filters or scores count."""
         skipped = frozenset[str]().union(*(said.skipped for said in outcomes))
         answers: list[tuple[int, Any, PodPart, Any]] = [
             (index, plugin, questions.part, answer)
@@ -223,6 +225,9 @@ class ShapeMemo:
         return sources[0] if sources else _all_pass(nodes.height)
 
     def _combine_first(self, nodes: NodeTable, sources: list[First]) -> First:
+        """Combine the columns of several parts: the first filter of all parts that rejects a row is the one with the lowest
+        index."""
+
         def combine(rows: Rows) -> First:
             first = np.where(nodes.alive[rows], np.int8(PASSED), np.int8(DEAD))  # DEAD is less than any index
             for source in sources:
@@ -267,6 +272,8 @@ class ShapeMemo:
         return sources[0] if sources else _all_zero(nodes.height)
 
     def _combine_sum(self, nodes: NodeTable, sources: list[Integers]) -> Integers:
+        """Combine the columns of several parts: the sum of their weighted scores by row. 32-bit integers are used if all
+        parts have them."""
         dtype = np.int64 if any(source.dtype == np.int64 for source in sources) else np.int32
 
         def combine(rows: Rows) -> Integers:

@@ -319,6 +319,8 @@ class PartMemo:
             self.first[row] = first
 
     def _filter_rows(self, context: SchedulingContext, rows: Rows) -> None:
+        """Ask the kept filters of this part about rows, and write their codes and the index of the first filter that rejects
+        each row. A column without any rejection is not stored."""
         height, first = context.nodes.height, None
         if self.first is not None and len(self.first) != height:
             self.byte_count.bytes -= len(self.first)
@@ -345,6 +347,8 @@ class PartMemo:
         self._refresh(context, self._scores_at, self._score_row, self._score_rows)
 
     def _score_row(self, context: SchedulingContext, row: int) -> None:
+        """Ask the kept scores of this part about one row, with plain numbers. Scores that need `normalize` are stored raw,
+        the others as a weighted sum."""
         total, height = 0, context.nodes.height
         for question in self._summed:
             total += question.ask_row(context, row) * question.weight
@@ -356,6 +360,8 @@ class PartMemo:
             column.put_row(row, column.question.ask_row(context, row), height)
 
     def _score_rows(self, context: SchedulingContext, rows: Rows) -> None:
+        """Ask the kept scores of this part about rows. Scores that need `normalize` are stored raw, the others as a weighted
+        sum. No sum is stored while no plugin gives a score."""
         height, total = context.nodes.height, self._add_up(context, rows)
         if isinstance(rows, slice):  # all rows. Hot: the sum itself is kept, and nothing is copied to new memory
             self.byte_count.bytes += (0 if total is None else total.nbytes) - (

@@ -160,6 +160,8 @@ class PreparedProfile:
         """By index of a kept score plugin: what normalising makes of 0, where it tells no nodes apart."""
 
     def _questions_about(self, part: PodPart) -> PartQuestions:
+        """Collect the plugins whose answers depend on this part of the shape and can be kept: PreFilter, Filter, PreScore and
+        Score."""
         pre_filters = _fixed(self.profile.pre_filters, "pre_filter", part)
         pre_scores = _fixed(self.profile.pre_scores, "pre_score", part)
         filters = [

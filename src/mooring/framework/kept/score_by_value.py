@@ -84,6 +84,8 @@ def _of_few_values(
     by_value: Integers,
     weight: int,
 ) -> ValueScores:
+    """Normalize the scores of a label with few values, once for each value that a feasible row has. The base is the score of
+    the first of these values."""
     counts, others = places.counts, feasible.others
     if len(others):
         counts = counts - np.bincount(places.codes.take(others), minlength=len(counts))
@@ -103,6 +105,8 @@ def _of_spots(
     by_value: Integers,
     weight: int,
 ) -> ValueScores | None:
+    """Normalize the scores of a label with many values, if most rows have the raw score 0. The base is the normalized score
+    of 0; only the other rows are listed. None if this form does not apply."""
     spots = places.spots(by_value)
     if spots is None:
         return None

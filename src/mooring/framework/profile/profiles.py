@@ -232,6 +232,8 @@ def _with_ignored_resources(config: KubeSchedulerConfiguration) -> list[KubeSche
 
 
 def _ignoring(names: list[str], profile: KubeSchedulerProfile) -> KubeSchedulerProfile:
+    """Copy of the profile in which NodeResourcesFit ignores the resources that extenders manage. Raises with upstream's text
+    if the profile has no arguments of NodeResourcesFit."""
     index = next((i for i, written in enumerate(profile.plugin_config) if written.name == _FIT), None)
     if index is None:
         raise _error("couldn't build extenders: can't find NodeResourcesFitArgs in plugin config")

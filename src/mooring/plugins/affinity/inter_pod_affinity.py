@@ -111,6 +111,8 @@ class InterPodAffinity(PreFilterExtensions, FilterPlugin, PreScorePlugin, ScoreB
 
     @reads(Reads.CLUSTER, PodPart.POD_TERMS)
     def pre_filter(self, context: SchedulingContext) -> Rejection | Skip | None:
+        """Count the pods that the required terms of the incoming pod match, and the pods whose required anti-affinity matches
+        it. Filter is skipped if the pod has no required terms and there are no such pods."""
         fault = context.shape.terms(context.pod.namespace).fault
         if fault is not None:
             return final(f"parsing pod: {fault}")

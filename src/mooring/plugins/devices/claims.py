@@ -213,6 +213,9 @@ def serve(pod: Pod, resources: Iterable[str], classes: ServingClasses) -> Served
 
 
 def _serve_resource(pod: Pod, resource: str, class_name: str, served: Served) -> None:
+    """Add the device requests that serve one extended resource of a pod. Regular and sidecar containers hold their devices
+    for the life of the pod; init containers run one after another, so they reuse these devices and share one further
+    request."""
     containers = [*(pod.spec.init_containers or ()), *pod.spec.containers]
     first_regular = len(pod.spec.init_containers or ())
     lasting: list[DeviceRequest | None] = [None] * len(containers)

@@ -55,6 +55,8 @@ class DeviceFeatures(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, gates: Mapping[str, bool]) -> "DeviceFeatures":
+        """Read the features from the feature gates. Gates that are missing have their default of upstream."""
+
         def is_on(gate: str) -> bool:
             return gates.get(gate, True)
 
@@ -172,6 +174,8 @@ def _ask(
     written: ExactDeviceRequest | DeviceSubRequest,
     class_of: ClassOf,
 ) -> Ask:
+    """Convert a request, or one alternative of a request, to an Ask. An invalid request is not refused here: the Ask carries
+    the error."""
     fault = _fault(name, written, class_of)
     device_class = class_of(written.device_class_name)
     return Ask(

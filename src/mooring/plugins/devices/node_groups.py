@@ -176,6 +176,8 @@ class _Reach(msgspec.Struct, eq=False):
 
     @classmethod
     def of(cls, view: SliceView, nodes: NodeTable) -> "_Reach":
+        """Find the rows that can see a ResourceSlice: all rows, those that its node selector matches, or for each device
+        those that the device names."""
         spec = view.slice.spec
         if spec.shared_counters or spec.all_nodes:
             return cls(view)

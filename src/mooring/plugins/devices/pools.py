@@ -60,6 +60,8 @@ class Likeness:
         return answer, cost
 
     def _evaluate(self, selector: str, max_cost: int | None) -> tuple[Answer, int]:
+        """Compile and evaluate a selector. An error is an answer too. The cost is in CEL cost units and includes work that
+        upstream does not charge for."""
         from mooring.cel.budget import WORK
         from mooring.plugins.devices.cel import MAX_COST, compile_selector, facts_of  # not at the start: see effort.py
 

@@ -189,6 +189,7 @@ class DefaultPreemption(PreEnqueuePlugin, PodGroupPostFilterPlugin):
         that is done: the pod, or its group."""
 
     def pre_enqueue(self, pod: Pod) -> Rejection | None:
+        """Hold back a pod, or all pods of its group, until the evictions for it are answered."""
         if not self._evicting:
             return None
         if not self._preempts_as_group(pod):

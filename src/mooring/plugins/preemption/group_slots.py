@@ -215,6 +215,8 @@ class KeptGains:
         return found
 
     def _gain_of(self, row: int, slots: Slots) -> Gain | None:
+        """Let the pods of a row leave, the least important first, until the row has one more slot. Returns the entry of the
+        last one that leaves, with the row; None if the pods of lower priority are not enough."""
         free, before = slots.on_row(row)
         for entry, pods in reversed(self._order.on_row(row)):
             if entry[0] <= -self._priority:

@@ -354,6 +354,8 @@ class PreemptionDryRun:
         return rows[has_victims]
 
     def _search_singly(self, rows: RowArray, findings: Findings) -> None:
+        """Search for victims on each of the rows alone, not in one batch. Writes candidates, rejections and rows that need no
+        victims to `findings`."""
         has_lower = self._alone.have_lower(rows)
         if not has_lower.all():
             findings.refusals.append((NO_VICTIMS_FOUND, int(np.count_nonzero(~has_lower))))

@@ -152,6 +152,7 @@ class VictimOrder:
         return sorted(found, key=_ENTRY)
 
     def _start_over(self) -> None:
+        """Build the order of victims again from all rows. Pods of a group that is preempted as one form a single entry."""
         self.touches.note_all()
         row_book = self.nodes.row_book
         self._position = {row_book[name]: place for place, name in enumerate(self.nodes.order.round_robin())}

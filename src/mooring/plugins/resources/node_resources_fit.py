@@ -228,6 +228,8 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         return self._score(allocatable, wanted, allocatable != 0, np.array(scored.weights, np.int64))
 
     def score_row(self, context: SchedulingContext, row: int) -> int:
+        """Score one row with plain numbers for the strategy LeastAllocated; other strategies use the columns. The score is
+        the weighted mean of the free shares in percent."""
         nodes, scored = context.nodes, self._scored(context)
         is_served = scored.has_scalars and self._devices_serve_requests and served(context, scored.names)
         if not self._is_least_allocated or is_served:

@@ -134,6 +134,8 @@ def _asks_for_storage(claim: PersistentVolumeClaim) -> bool:
 
 
 def _by_class(capacities: dict[str, CSIStorageCapacity]) -> dict[str, ClassRoom]:
+    """Group the reports of CSIStorageCapacity objects by storage class. Reports whose topology is one `In` rule are indexed
+    by label; the others keep their selector. Sizes are in bytes."""
     classes: dict[str, ClassRoom] = defaultdict(ClassRoom)
     sizes: dict[tuple[str, str], list[int]] = defaultdict(list)
     for capacity in capacities.values():

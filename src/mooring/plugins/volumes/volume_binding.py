@@ -104,6 +104,8 @@ class VolumeBinding(PreFilterPlugin, VolumePlugin, PreScorePlugin, ScorePlugin, 
 
     @reads(Reads.CLUSTER, PodPart.STORAGE)
     def pre_filter(self, context: SchedulingContext) -> Rejection | Skip | None:
+        """Sort the claims of the pod by their state. The pod is rejected if a claim cannot be used, or if a claim that does
+        not wait for its pod is unbound."""
         if not context.shape.has_storage:
             return SKIP_SHAPE
         claims = sort_claims(context.cluster.storage, context.pod)

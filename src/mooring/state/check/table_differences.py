@@ -70,6 +70,7 @@ def _unequal_sums(tally: Tally, what: str) -> Iterator[StateDifference]:
 def _unequal_carriers(
     pairing: RowPairing, running: NodeTable, fresh: NodeTable, terms: tuple[CarriedTerm, ...]
 ) -> Iterator[StateDifference]:
+    """Compare the counts of the pods that carry a list of terms. If only one scheduler has the list, the totals differ."""
     ours, theirs = running.tallies.terms.carried.get(terms), fresh.tallies.terms.carried.get(terms)
     what = cut(f"pods that carry {terms}")
     if ours is not None and theirs is not None:

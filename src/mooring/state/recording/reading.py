@@ -131,6 +131,8 @@ class StepReader:
                 ) from fault
 
     def _step(self, line: bytes) -> RecordedStep | None:
+        """Decode one line to a step; None if it is later than the end of the reading. Raises ValueError if an outcome is not
+        complete."""
         code, passed_ns, outcomes, *about = _parts(_LINE.decode(line))
         now_ns = self.now_ns + _INT.decode(passed_ns)
         if self._until_ns is not None and now_ns > self._until_ns:

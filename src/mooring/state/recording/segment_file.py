@@ -206,6 +206,8 @@ def _checksum(version: int, number: int, block: bytes | bytearray) -> int:
 
 
 def _format_of(path: Path, line: bytes) -> int:
+    """Read the number of the format from the first line of a segment. Raises RecordingError if the file is no recording, or
+    is from a newer version."""
     if not line.startswith(MAGIC):
         raise RecordingError(f"{path}: this is not a recording of Mooring")
     text = line[len(MAGIC) :].strip()
