@@ -79,7 +79,7 @@ class ServingSettings(msgspec.Struct, frozen=True):
 
 
 class RunSettings(msgspec.Struct, frozen=True):
-    """All that the command line and the configuration say."""
+    """Settings of a run, from the command line and the configuration."""
 
     config: KubeSchedulerConfiguration
     access: ConnectionSettings

@@ -24,6 +24,8 @@ class ChangeLog(Generic[T]):
         """The position after the last change."""
 
     def note(self, item: T) -> None:
+        """Append an item. When the log has more than LIMIT items, the older half is dropped, and readers that are behind have
+        to start over."""
         self._items.append(item)
         self.end += 1
         if len(self._items) > self.LIMIT:
@@ -58,6 +60,7 @@ class RowLog:
         """The position after the last change."""
 
     def note(self, row: int) -> None:
+        """Append a row. At LIMIT rows the older half is dropped, and readers that are behind have to start over."""
         if self._length >= self.LIMIT:
             self._keep_last(self.LIMIT // 2)
         elif self._length == len(self._rows):

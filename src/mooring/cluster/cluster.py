@@ -53,6 +53,8 @@ class CountedPods:
         return pod
 
     def _counted_spec(self, spec: PodSpec) -> PodSpec:
+        """Spec without the fields whose feature gates are off: resources of the whole pod, and matchLabelKeys of spread
+        constraints."""
         if not self._has_pod_level and spec.resources is not None:
             spec = msgspec.structs.replace(spec, resources=None)
         constraints = spec.topology_spread_constraints or ()

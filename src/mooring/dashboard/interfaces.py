@@ -161,7 +161,7 @@ class DecisionLine(msgspec.Struct, frozen=True):
     """From 1: so many decisions are made right after it."""
     time: str
     namespace: str
-    """Of the first pod."""
+    """Namespace of the first pod."""
     name: str
     node: str
     result: str

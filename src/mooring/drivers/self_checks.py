@@ -250,8 +250,8 @@ class SelfChecks:
             self._log.v(2, "Self-check finished: no differences", **keys)
 
     async def _mend(self, check: SelfCheck, found: list[StateDifference]) -> None:
-        """Repair the differences that a check found. Differences of a watch are repaired by a new list; the check itself
-        repairs the others, slice by slice. At the end the driver is woken."""
+        """Repair the differences that a check found. For a watch, the reflector gets the event that the watch has lost; the
+        check itself repairs the other differences, slice by slice. At the end the driver is woken."""
         lists = self._lists
         for each in found if lists is not None else ():
             if each.kind == "watch" and lists is not None:

@@ -183,7 +183,7 @@ class Scheduler:
                 self.release_waiting()
 
     def take_intents(self) -> list[Intent]:
-        """All that is to be done in the world, in order. Each intent is handed out once."""
+        """Take the intents, the actions that the driver must do in the cluster, in order. Each intent is handed out once."""
         outbox = self.core.outbox
         intents, outbox.intents = outbox.intents, []
         return intents

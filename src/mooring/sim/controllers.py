@@ -257,6 +257,7 @@ class VolumeController:
             self._driver.update(msgspec.structs.replace(volume, status=PhaseStatus(phase=AVAILABLE)))
 
     def _serve_all(self) -> None:
+        """Try to bind or provision all waiting claims. Claims that are gone are forgotten."""
         for key in list(self._waiting):
             claim = self._storage.claims.get(key)
             if claim is None:

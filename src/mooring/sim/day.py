@@ -313,6 +313,7 @@ class Day:
             self._leave(item.id, "deleted")
 
     def _arrive(self, arrival: Arrival) -> None:
+        """Create an arriving pod. An older pod with its name is removed first."""
         self._arrived += 1
         held = self._driver.objects.get(("Pod", arrival.pod.key))
         if held is not None:  # a StatefulSet makes the next pod of a name when the last one is gone

@@ -43,11 +43,12 @@ class SavedBinding(msgspec.Struct, rename="camel"):
     pod: PodNumber
     """As it is assumed."""
     uid: str
-    """Of its entry, which is in flight."""
+    """The uid of the queue entry of the pod. The entry is in flight."""
 
 
 class SchedulerState(msgspec.Struct, rename="camel"):
-    """All that a scheduler needs to go on. Pods are written once, and named by their number."""
+    """State from which a scheduler can continue. Each pod is written once, and other fields refer to it by its
+    number."""
 
     now_ns: int
     rows: list[str]

@@ -128,6 +128,8 @@ class TaintedSlices:
             self._taint(name)
 
     def _taint(self, name: str) -> None:
+        """Compute the tainted version of a ResourceSlice again, or drop it if no DeviceTaintRule taints a device of the
+        slice."""
         published = self._slices.get(name)
         tainted = (
             None if published is None or not self._rules else _with_taints(published, list(self._rules_of(published)))

@@ -142,7 +142,7 @@ class RowVolumes(msgspec.Struct, frozen=True):
 
 
 NOTHING = RowVolumes()
-"""Of most rows; shared, so that equality is quick."""
+"""Value of the rows without volumes, which are the most. They share it, so that a comparison is quick."""
 
 
 def volumes_of_row(storage: StorageView, pods: Iterable[Pod], attachments: Sequence[VolumeAttachment]) -> RowVolumes:

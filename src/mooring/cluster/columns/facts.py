@@ -30,7 +30,7 @@ class NodeFacts(msgspec.Struct, frozen=True):
 
 
 NO_FACTS = NodeFacts()
-"""Of a row that has no node."""
+"""Values of a row that has no node."""
 
 
 def facts_of(node: Node) -> NodeFacts:

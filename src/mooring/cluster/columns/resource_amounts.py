@@ -196,6 +196,8 @@ class ResourceAmounts:
                     add_exactly(self.scored, self._scored_beyond, places[name], row, scored)
 
     def _take_places(self, names: Iterable[str]) -> None:
+        """Free the places of resources that no node has any more. Other resources may get these places, so
+        `resources_version` grows."""
         places = [self.resource_book.pop(name) for name in names if name in self.resource_book]
         if places:
             _clear_lines(self.allocatable, places)

@@ -46,7 +46,7 @@ class FloatColumns:
         self.position = self._node_position = -1
         """How far the touches of rows, and those of nodes among them, are taken in."""
         self.version = -1
-        """Of the places of resources."""
+        """Version of the places of resources (`resources_version`) that the matrices have."""
         self._layout: tuple[int, ...] = ()
         """The sizes and places that the matrices fit; any change means to build them anew."""
         self.divisor: Floats = np.zeros((0, 0))

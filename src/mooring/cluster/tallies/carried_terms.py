@@ -24,7 +24,7 @@ from mooring.model.pod import Pod
 
 
 KINDS = ("anti", "affinity", "preferred")
-"""Of terms, as CarriedTerm names them."""
+"""Kinds of terms, as in `CarriedTerm.kind`: required anti-affinity, required affinity, and preferred terms of both."""
 
 _FEW_RULES = 16
 """Lists whose selectors have up to so many rules, each selector counting as one more, are tried each time. What larger ones
@@ -163,6 +163,7 @@ class Carriers:
         return found
 
     def fork(self) -> "Carriers":
+        """Copy for a what-if: the tally is copied, and the answers about label sets are shared."""
         other: Carriers = object.__new__(Carriers)
         other.__dict__.update(
             self.__dict__

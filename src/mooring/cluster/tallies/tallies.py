@@ -328,7 +328,7 @@ class PodTallies:
         return tally
 
     def _label_sets_with(self, required: list[Trait] | None) -> Iterable[LabelSet]:
-        """Those that have one of the traits; None: all."""
+        """The label sets that have one of the traits; None stands for all label sets."""
         return self._label_sets if required is None else self._label_set_index.having(required)
 
     def _links_of(self, label_set: LabelSet) -> list[tuple[Tally, bool]]:

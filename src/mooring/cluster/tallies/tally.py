@@ -25,7 +25,7 @@ class _Sums(msgspec.Struct):
     """The pods of a tally by value of a label."""
 
     version: int
-    """Of the column: in another one rows have other values."""
+    """Version of the column that the sums are for. In another version rows may have other values."""
     counts: Counts
     total: int
     """How many are on rows with the label."""

@@ -32,7 +32,7 @@ from mooring.state.replay.run_reader import UnusableSpan, moment_of
 MAX_MARKS = 24
 """For all runs. Each takes some 150 bytes for a pod, and shares the objects."""
 NEWEST = 6
-"""Of these none is dropped: the next way back is most likely short."""
+"""Number of the newest marks that are never dropped: the next way back is most likely short."""
 STEPS = 500
 """At least so many steps lie between two marks: some 0.1 s of a replay."""
 STEPS_FOR_A_POD = 0.1
@@ -81,7 +81,7 @@ FAR = 10
 """Times the steps between two marks: from there on it is quicker to begin at a state than to make the steps up to it."""
 _MILLISECOND_NS = 1_000_000
 MAX_STEPS = 2**53
-"""Of `step`: what JSON numbers hold exactly."""
+"""Largest value of `step`: the largest integer that JSON numbers hold exactly."""
 
 
 @dataclass(frozen=True, slots=True)

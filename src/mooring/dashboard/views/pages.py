@@ -35,7 +35,7 @@ from mooring.scheduler.scheduler import Scheduler
 
 
 MAX_ENTRIES = 500
-"""Of a list or a map; a total says how many there are."""
+"""Largest number of entries of a list or a map on a page. A total tells how many there are."""
 
 
 class ShownTaint(msgspec.Struct, frozen=True):

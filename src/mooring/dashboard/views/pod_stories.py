@@ -11,9 +11,10 @@ from mooring.dashboard.slices import Sliced
 from mooring.model.pod import Pod
 
 MAX_LINES = 80_000
-"""Of all pods, the newest: those of 20,000 pods that are placed in their first attempt. They take some 15 MiB."""
+"""Largest number of lines of all pods together; the newest are kept. These are the lines of 20,000 pods that are placed in
+their first attempt, and take some 15 MiB."""
 MAX_SHOWN = 100
-"""Of one pod, the newest."""
+"""Largest number of lines that the page of one pod shows; the newest are shown."""
 LONG = 120
 """Texts with more characters are counted: they say why an attempt failed, and a plugin may say anything."""
 MAX_TEXT = 1024

@@ -35,7 +35,7 @@ Check = Callable[[str, Any, Gates], Iterator[str]]
 
 
 def _preemption(path: str, args: DefaultPreemptionArgs, gates: Gates) -> Iterator[str]:
-    """Both limits at 0 would leave no candidate at all."""
+    """Yield the errors of DefaultPreemptionArgs. If both limits are 0, no candidate would be left."""
     share, number = args.min_candidate_nodes_percentage, args.min_candidate_nodes_absolute
     share_path, number_path = f"{path}.minCandidateNodesPercentage", f"{path}.minCandidateNodesAbsolute"
     if not 0 <= share <= 100:

@@ -244,6 +244,8 @@ class _LiftedGenerator(_Lifted, PlacementGeneratePlugin):
     def generate_placements(
         self, group: PodGroupContext, parent: PodGroupPlacement
     ) -> Sequence[PodGroupPlacement] | Rejection:
+        """Ask the plain plugin with views of the nodes, and convert the lists of nodes that it returns to rows of the node
+        table."""
         nodes = group.nodes
         views = [NodeView(nodes, row) for row in parent.rows.tolist()]
         found = self._plugin.placements(group.declared, group.pods, views)

@@ -100,7 +100,7 @@ class FeasibleRows:
         return self._others
 
     def among(self, rows: NDArray[np.intp], numbers: Integers) -> tuple[NDArray[np.intp], Integers]:
-        """Of these rows those that passed, with their numbers."""
+        """Select the feasible ones of these rows, with their numbers."""
         assert self._passed is not None
         if self.count == len(self._passed):
             return rows, numbers

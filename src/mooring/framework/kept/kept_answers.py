@@ -61,7 +61,8 @@ class KeptAnswers:
         once."""
         self._new: OrderedDict[MemoKey, ShapeMemo] = OrderedDict()
         self._protected: OrderedDict[MemoKey, ShapeMemo] = OrderedDict()
-        """Both: least recently used first."""
+        """Memos that were used once (`_new`) and more often (`_protected`). In both, the least recently used memo is the
+        first."""
         self._evicted: dict[MemoKey, None] = {}
         """Shapes whose memo was evicted, while they have pods. One that comes again is used more than once, though its memo
         did not last."""

@@ -43,7 +43,7 @@ class ShapeOutcomes(msgspec.Struct, frozen=True):
     kept: tuple[int, ...]
     """The places of the parts whose kept filters or scores have a say."""
     kept_by_row: tuple[int, ...]
-    """Those of them whose answers change when pods come and go too, not only when nodes change."""
+    """Places of the parts in `kept` whose answers change when pods come and go, and not only when nodes change."""
 
 
 class OutcomeBook:
@@ -163,7 +163,7 @@ class _CombinedColumn:
 
 
 class ShapeMemo:
-    """All that a profile keeps for one shape.
+    """Answers that a profile keeps for one shape.
 
     Which plugins have a say is settled when they are first asked: a PreFilter or PreScore that reads only the shape may have
     skipped some, and will skip the same ones every time.
@@ -175,10 +175,11 @@ class ShapeMemo:
     _filtering: Sequence[PartMemo] = ()
     _scoring: Sequence[PartMemo] = ()
     _row_filtering: Sequence[PartMemo] = ()
-    """Those of them whose answers change when pods come and go too. Hot: as a rule no node has changed."""
+    """Parts in `_filtering` whose answers change when pods come and go, and not only when nodes change. Hot: as a rule no
+    node has changed."""
     _row_scoring: Sequence[PartMemo] = ()
     _own_values: dict[PodPart, KeptValues] | None = None
-    """Of parts that no plugin of the profile has questions about."""
+    """Values of plugins for parts that no plugin of the profile has questions about."""
     rejects_nothing = False
     """Whether no kept filter rejects a node, as of the last refresh: then a look at the column tells nothing."""
     _combined_first: _CombinedColumn | None = None
@@ -337,6 +338,8 @@ class ShapeMemo:
         return self.parts[self._places[part]]
 
     def values(self, part: PodPart) -> KeptValues:
+        """Values that plugins keep for a part of the shape. Shapes with the same part share them if the profile has questions
+        about the part."""
         place = self._places.get(part)
         if place is not None:
             return self.parts[place].values

@@ -44,7 +44,7 @@ class KeptQuestion(msgspec.Struct, frozen=True):
     ask_row: Callable[[SchedulingContext, int], int]
     """Asks about one row, in plain numbers."""
     weight: int = 1
-    """Of a score."""
+    """Weight of a score plugin in the profile; 1 for filters."""
 
     @property
     def normalizes(self) -> bool:
@@ -179,6 +179,8 @@ class KeptColumn:
         """
 
     def put(self, rows: Rows, answer: Integers | None, height: int) -> None:
+        """Store the answers for some rows; None stands for 0 on all of them. While all answers are 0, the column takes no
+        memory."""
         if answer is None or not len(answer):
             if self.values is not None:
                 self.values[rows] = 0
@@ -230,7 +232,7 @@ class PartOutcomes(msgspec.Struct, frozen=True, eq=False):
     skipped: frozenset[str] = frozenset()
     """The plugins that skip Filter or Score."""
     others: tuple[tuple[int, Plugin, Any], ...] = ()
-    """Those that said something else than nothing, with their place in the order."""
+    """Plugins with any other answer than None or a skip: their place in the order, the plugin, and the answer."""
 
 
 @lru_cache(maxsize=1024)
@@ -243,11 +245,11 @@ KeptOfPart = dict[ShapePart, "PartMemo"]
 
 
 class PartMemo:
-    """All that a profile keeps about one part of a shape. The rows that it answers about are those of one table."""
+    """Answers that a profile keeps about one part of a shape. The rows belong to one node table."""
 
     # Hot: what a new memo does not have yet stands in the class: one is made for each pod with requests of its own.
     filters: list[KeptColumn] | None = None
-    """Those that have a say about pods with this part; None: none of them was asked yet, or none has a say."""
+    """Columns of the filters that decide about pods with this part; None: no filter was asked yet, or none decides."""
     normalized: list[KeptColumn] | None = None
     _summed: tuple[KeptQuestion, ...] = ()
     _sum_type: type[np.signedinteger[Any]] = np.int64

@@ -106,7 +106,7 @@ class SearchCursor(msgspec.Struct):
 
 
 class PreparedProfile:
-    """All that attempts read of a profile. Nothing here changes from one attempt to the next but the cursor and what is kept:
+    """Data of a profile that attempts read. From one attempt to the next only the cursor and the kept values change:
     outcomes, levels, and verdicts beside nominated pods."""
 
     def __init__(
@@ -151,7 +151,7 @@ class PreparedProfile:
         self.scores_by_value = [
             (index, plugin) for index, plugin in self.asked_scores if isinstance(plugin, ScoreByValue)
         ]
-        """Those of them whose scores may follow from the value of a label."""
+        """Score plugins in `asked_scores` whose scores may follow from the value of one label."""
         self.binding_plugins: tuple[Plugin, ...] = tuple(dict.fromkeys((*profile.reserves, *profile.pre_binds)))
         """The plugins that may have work to do between the decision and Bind."""
         self.total_type = integers_for(self.weights)
@@ -334,6 +334,7 @@ class PrePoints:
         return self._labels_and_controller
 
     def _call(self, point: str, plugin: Any, rows: Rows | None) -> Any:
+        """Call PreFilter or PreScore of a plugin. Raises AttemptError with upstream's text if the plugin raises."""
         wrap = self._context.wrap
         try:
             if point == "PreFilter":

@@ -177,6 +177,8 @@ class InterPodAffinity(PreFilterExtensions, FilterPlugin, PreScorePlugin, ScoreB
         return None
 
     def score(self, context: SchedulingContext, rows: Rows) -> Scores | None:
+        """Raw score of a row: the sum over topology keys of the weights of matching terms in the domain of its node. These
+        are preferred terms, and required affinity terms of pods on nodes with their configured weight."""
         total: Ints | None = None
         for pull in context.state.read((self.name, "pull")):
             codes = pull.column.codes

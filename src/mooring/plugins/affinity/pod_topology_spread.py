@@ -173,6 +173,8 @@ class PodTopologySpread(PreFilterExtensions, FilterPlugin, PreScorePlugin, Score
         return None
 
     def score(self, context: SchedulingContext, rows: Rows) -> Scores | None:
+        """Raw score of a row: the sum over the soft constraints, rounded as upstream does. A lower sum means fewer matching
+        pods in the domains of the node."""
         parts: list[SoftPart] = context.state.read((self.name, "soft"))
         if len(parts) == 1 and parts[0].by_row is None:  # Hot: as a rule; then few values are rounded, and not all rows
             return parts[0].rounded().take(_codes(parts[0].column, rows))
@@ -314,6 +316,8 @@ def _domain_count(context: SchedulingContext, column: LabelColumn, rows: Rows, i
 
 
 def _count_domains(column: LabelColumn, codes: NDArray[np.int32]) -> int:
+    """Number of domains among these nodes. For the host name label each node is a domain of its own. Parity: nodes without
+    the label and nodes with an empty value count as one domain."""
     if column.key == HOSTNAME:
         return len(codes)
     present = np.bincount(codes, minlength=column.width)

@@ -160,6 +160,7 @@ def _value(name: str, attribute: DeviceAttribute, dialect: Dialect) -> Any:
 
 
 def _list_value(name: str, attribute: DeviceAttribute) -> list[Any] | None:
+    """Value of an attribute that is a list, in the types of CEL; None if the attribute has no list."""
     if attribute.int_values is not None:
         return [int64(each) for each in attribute.int_values]
     if attribute.bool_values is not None:

@@ -120,6 +120,7 @@ def _claim_of(pod: Pod, entry: PodResourceClaim, claims: ClaimLedger) -> Resourc
 
 
 def _existing(pod: Pod, name: str, claims: ClaimLedger) -> ResourceClaim:
+    """Find a claim of the pod. Raises Unresolved with upstream's text if it does not exist or is being deleted."""
     claim = claims.get(f"{pod.namespace}/{name}")
     if claim is None:
         raise Unresolved(f'could not find ResourceClaim "{pod.namespace}/{name}"')

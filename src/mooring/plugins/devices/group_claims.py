@@ -100,6 +100,7 @@ def _group_of(pod: Pod, cluster: Cluster) -> PodGroup | None:
 
 
 def _has_claim(group: PodGroup, entry: PodResourceClaim) -> bool:
+    """Whether the pod group declares the same claim, by name and by source. Then the pods of the group share it."""
     for claim in group.spec.resource_claims or ():
         if claim.resource_claim_name is None and claim.resource_claim_template_name is None:
             raise Unresolved(f"PodGroup {group.key} claim {claim.name}: none of the supported fields are set")

@@ -90,6 +90,7 @@ class NodeGroups:
             self.fault = f"gather pool information: {fault}"
 
     def _read(self, slices: Iterable[ResourceSlice]) -> None:
+        """Take the published ResourceSlices. The views of slices that did not change are kept."""
         before, self._views = self._views, {}
         for published in slices:
             view = before.get(published.name)
@@ -204,6 +205,8 @@ def _device_rows(device: Device, view: SliceView, nodes: NodeTable) -> Mask:
 
 
 def _matching(selector: NodeSelector, nodes: NodeTable, what: str) -> Mask:
+    """Mask of the rows that a node selector of a slice or device matches. Raises BadSelector with upstream's text if it does
+    not parse."""
     matcher = compile_node_selector(selector)
     faults = matcher.faults()
     if faults:
@@ -263,6 +266,8 @@ class DeviceTotals:
         return found
 
     def _counted(self, ledger: ClaimLedger, device_class: DeviceClass) -> Counts:
+        """Number of devices of a class, and of those that are taken, by group of nodes: 2 x groups. Counted again after
+        slices, claims or the class changed."""
         stamp = (self._groups.version, ledger.log.end, id(device_class))
         kept = self._kept.get(device_class.name)
         if kept is None or kept.stamp != stamp:

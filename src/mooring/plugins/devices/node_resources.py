@@ -77,6 +77,7 @@ def _containers(pod: Pod, claim: ResourceClaim, ledger: ClaimLedger) -> list[str
 
 
 def _resources(claim: ResourceClaim, picks: Sequence[Pick]) -> dict[str, QuantityText]:
+    """Sum of the amounts that the devices of one claim take from the node, by resource."""
     found: dict[str, QuantityText] = {}
     for pick in picks:
         for resource, mapping in (pick.site.device.node_allocatable_resource_mappings or {}).items():

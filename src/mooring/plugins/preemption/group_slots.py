@@ -88,6 +88,7 @@ class Slots(msgspec.Struct):
         return min(self.most, max(0, min(have // amount for have, amount in zip(free, self.amounts, strict=True))))
 
     def _request(self, pod: Pod) -> Free:
+        """Requests of a pod in the order of `names`, and 1 for the pod itself. They are kept by shape."""
         found = self._requests.get(id(pod.shape))
         if found is None:
             held = pod.shape.held
@@ -236,6 +237,8 @@ class GainsByShape:
         self._kept: dict[tuple[ref[PodShape], int, int, int], KeptGains] = {}
 
     def of(self, shape: PodShape, member_priority: int, priority: int) -> KeptGains:
+        """Return the kept gains for a shape and priorities, or make them. The least recently used ones are dropped beyond
+        _MOST_KEPT."""
         key = ref(shape), member_priority, priority, self.order.nodes.amounts.resources_version
         kept = self._kept.pop(key, None) or KeptGains(self.order, priority)
         self._kept[key] = kept

@@ -87,6 +87,7 @@ class KeptDryRun:
             self._known[touched] = False
 
     def _start_over(self) -> None:
+        """Forget the outcomes of all rows, and fit the arrays to the present size of the table."""
         positions, capacity = self._ranks.priority.shape
         self._known = np.zeros(capacity, np.bool_)
         self.outcome = np.zeros(capacity, np.int8)

@@ -77,6 +77,8 @@ def split_by_budgets(
 
 
 def _breaks(pod: Pod, budgets: Sequence[Budget], left: list[int]) -> bool:
+    """Whether the eviction of the pod violates a disruption budget. `left` holds the evictions that each budget still allows,
+    and is counted down here."""
     for i, budget in enumerate(budgets):
         if budget.matches(pod) and pod.name not in budget.disrupted:
             left[i] -= 1

@@ -254,6 +254,8 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         return context.of_requests(_CHECKED, self._find_checked)
 
     def _find_checked(self, context: SchedulingContext) -> PodAmounts:
+        """Requests of the pod that Filter compares: cpu, memory and ephemeral storage, and the extended resources that the
+        plugin does not ignore."""
         request = context.shape.request
         asked = {name: request[name] for name in FIRST_CLASS if request.get(name)}
         if len(asked) < len(request):
@@ -266,6 +268,8 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         return context.of_requests(_SCORED, self._find_scored)
 
     def _find_scored(self, context: SchedulingContext) -> PodAmounts:
+        """Requests of the pod that Score counts, with their weights. Extended resources that the pod does not request are
+        left out."""
         request, weights = context.shape.score_request, self._weights
         asked = {name: request.get(name, 0) for name in weights}
         if self._has_scalars:

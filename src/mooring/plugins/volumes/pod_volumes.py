@@ -249,6 +249,8 @@ def _rows_elsewhere(
 
 
 def _class_of(context: SchedulingContext, claim: PersistentVolumeClaim) -> StorageClass:
+    """Find the storage class of a claim. Raises PluginError with upstream's text if the claim names none or the class does
+    not exist."""
     name = claim.class_name
     if not name:
         raise PluginError(f'no class for claim "{claim.key}"')

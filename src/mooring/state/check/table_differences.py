@@ -82,6 +82,7 @@ def _unequal_carriers(
 
 
 def _unequal_members(label_set: LabelSet, running: NodeTable, fresh: NodeTable) -> Iterator[StateDifference]:
+    """Yield a difference for each node on which the two schedulers count a different number of pods with this label set."""
     ours, theirs = _members(label_set, running), _members(label_set, fresh)
     for name, terminating in ours.keys() | theirs.keys():
         counts = ours.get((name, terminating), 0), theirs.get((name, terminating), 0)

@@ -74,6 +74,7 @@ def runs_in(directory: Path) -> list[RecordedRun]:
 
 
 def _run(folder: Path, paths: list[Path]) -> RecordedRun:
+    """Open the segments of a run. Segments that cannot be read become problems of the run."""
     run = RecordedRun(folder.name)
     for path in paths:
         try:
@@ -105,7 +106,7 @@ class StepReader:
         self.objects: dict[tuple[str, str], KubeObject] = {}
         """(kind, key) -> the object as it was seen last."""
         self.specs: dict[int, PodSpec] = {}
-        """Those that later lines refer to (`PodTemplates`)."""
+        """Pod specs by number that later lines refer to (`PodTemplates`)."""
 
     def know(self, state: SchedulerState) -> None:
         """Take over the objects of a state that steps follow."""

@@ -29,7 +29,7 @@ cut between two blocks could not be told from a whole one."""
 MAGIC = b"mooring-recording "
 SUFFIX = ".rec"
 LEVEL = 1
-"""Of zstd: 3 makes files a tenth smaller and takes half as long again."""
+"""Compression level of zstd. Level 3 makes files a tenth smaller and takes half as long again."""
 MAX_BLOCK = 256 << 20
 """No block is longer: a length beyond it is damage, not a reason to ask for memory. The state of 100,000 nodes takes a
 third of it."""
@@ -56,7 +56,7 @@ class SegmentHeader(msgspec.Struct, kw_only=True, rename="camel", omit_defaults=
     started_ns: int = 0
     """The time from which the first step counts."""
     version: str = ""
-    """Of Mooring."""
+    """Version of Mooring that wrote the segment."""
     settings: dict[str, Any] = {}
     """The configuration and the feature gates, as in a snapshot."""
     tie_break: str = "seed"

@@ -86,7 +86,7 @@ class ReadingMark:
     now_ns: int
     objects: Mapping[tuple[str, str], KubeObject]
     specs: Mapping[int, PodSpec]
-    """Those that later lines of the segment refer to."""
+    """Pod specs by number that later lines of the segment refer to."""
 
 
 class RunReader:
