@@ -98,7 +98,7 @@ class RunSettings(msgspec.Struct, frozen=True):
     recording: RecordingSettings | None = None
     """Where the scheduler is recorded; None: it is not."""
     tracing: Tracing = msgspec.field(default_factory=Tracing)
-    """Its owner closes it after the run."""
+    """Exporter of traces. Its owner closes it after the run."""
     self_check: SelfCheckSettings | None = None
     """None: the scheduler does not check itself."""
     has_dashboard: bool = False

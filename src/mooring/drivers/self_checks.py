@@ -18,7 +18,7 @@ from mooring.state.check.check import RETAKES_S, SelfCheck
 from mooring.state.check.difference import KINDS, DifferenceKind, StateDifference, cut
 from mooring.state.check.fresh_scheduler import KnownObjects
 
-# ---- What self-checks count. The metrics exist only where self-checks are on.
+# ---- Metrics of self-checks. They exist only where self-checks are on.
 
 
 RUNS = Description(

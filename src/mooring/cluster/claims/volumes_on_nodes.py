@@ -24,7 +24,7 @@ from mooring.model.volumes import (
     zones_of,
 )
 
-# ---- What storage drivers call the volumes that pods use: (driver, handle). One volume counts once on a node
+# ---- Names that storage drivers give to the volumes of pods: (driver, handle). One volume counts once on a node
 
 
 VolumeHandle = tuple[str, str]

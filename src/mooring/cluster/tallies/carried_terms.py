@@ -173,10 +173,11 @@ class Carriers:
 
 
 _GONE = 64
-"""So many lists of terms that nobody carries any more are no reason to look through all of them again."""
+"""Number of lists without carriers that is always tolerated. With more than this, and more than there are carried lists, the
+lists without carriers are removed."""
 
 _FEW_NEW = 4
-"""So many new lists are tried one by one."""
+"""Largest number of new lists that are matched one by one. With more, the index selects candidates."""
 
 
 # ---- what all lists say about a pod

@@ -21,7 +21,7 @@ from mooring.queue.entry import ReportFault
 
 # ---- The clients of the stream, and what each has still to be sent.
 #
-# Of each kind of event a client has at most one waiting, the newest: a client that reads slowly sees fewer of them,
+# A client has at most one waiting event of each kind, the newest: a client that reads slowly sees fewer of them,
 # and costs no more memory than one that reads quickly. The bytes are shared by all clients.
 
 

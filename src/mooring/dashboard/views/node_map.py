@@ -18,7 +18,7 @@ from mooring.model.names import HOSTNAME, ZONE
 from mooring.model.node import HARD_EFFECTS, Node
 from mooring.rules.conditions import typed_condition
 
-# ---- What several views say of a node.
+# ---- Facts about a node that several views show.
 
 
 def is_ready(node: Node) -> bool:

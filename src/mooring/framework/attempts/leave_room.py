@@ -21,7 +21,8 @@ from mooring.framework.kept.feasible import PASSED
 from mooring.framework.kept.prepared import CrowdedColumns
 
 _FEW = 4
-"""So many touched rows are asked about one by one; with more, all of them at once take less time."""
+"""Largest number of touched rows that are asked about one by one. With more rows, asking about all of them at once takes less
+time."""
 
 
 def leave_room(attempt: Attempt, verdicts: Verdicts, nominated: NominatedLoad) -> None:

@@ -62,7 +62,8 @@ class PodGroupAssignments(msgspec.Struct, frozen=True, eq=False):
     pods: tuple[Pod, ...]
     """The members that have a node there, in the order in which they were tried."""
     node_names: tuple[str, ...] = ()
-    """Their nodes; empty where no plugin of the profile asks (`PlacementScorePlugin.grows_with_pods`)."""
+    """Names of the nodes of `pods`; empty if no plugin of the profile asks for them
+    (`PlacementScorePlugin.grows_with_pods`)."""
 
 
 class PodGroupContext:

@@ -245,7 +245,7 @@ class ResourceDemand(msgspec.Struct, frozen=True):
     allocatable - requested holds for each resource."""
 
     resources: Resources
-    """Their places in the matrices of the table."""
+    """Places of the resources in the matrices of the node table."""
     amounts: NDArray[np.int64]
     """Resources x 1."""
     waived: NDArray[np.bool_] | None = None

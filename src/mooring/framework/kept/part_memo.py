@@ -213,7 +213,7 @@ class KeptColumn:
             self.values = None
 
     def drop(self) -> None:
-        """It is no longer counted."""
+        """Detach the column from the shared byte count, because it is no longer kept."""
         self._byte_count = ByteCount()
 
     def copy(self) -> "KeptColumn":
@@ -437,7 +437,7 @@ class PartMemo:
         return sum(array.nbytes for array in (self.first, self.sum, *columns) if array is not None)
 
     def drop(self) -> None:
-        """It is no longer kept. An attempt that still reads it finds it as it was."""
+        """Remove the memo from the kept memos. An attempt that still reads it finds it as it was."""
         self.byte_count.bytes -= self.arrays_bytes
         self.byte_count = ByteCount()
         for column in (*(self.filters or ()), *(self.normalized or ())):

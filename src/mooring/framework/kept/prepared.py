@@ -260,7 +260,7 @@ def _reads_of(plugin: Plugin, method: str, before: str) -> Reads:
 # ---- PreFilter and PreScore: asks the plugins of these points, or recalls what they said about other pods with the
 # same part.
 #
-# What follows from a part of the shape alone is asked once and kept with the part (part_memo.py). The other plugins
+# Answers that follow from a part of the shape alone are asked once and kept with the part (part_memo.py). Other plugins
 # are asked in every attempt, unless they skip pods like this one (SKIP_SHAPE, SKIP_FOR_NOW).
 
 

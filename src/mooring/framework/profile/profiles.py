@@ -214,7 +214,7 @@ def _error(text: str) -> ConfigError:
     return ConfigError("build", [text])
 
 
-# ---- What is common to all profiles
+# ---- Settings that are common to all profiles
 
 
 def _with_ignored_resources(config: KubeSchedulerConfiguration) -> list[KubeSchedulerProfile]:

@@ -79,7 +79,7 @@ _REJECTIONS = {
 
 
 _FEW = 24
-"""So many scores or fewer are normalised one by one."""
+"""Largest number of scores that are normalized one by one, without arrays."""
 
 
 class InterPodAffinity(PreFilterExtensions, FilterPlugin, PreScorePlugin, ScoreByValue):

@@ -84,7 +84,7 @@ Reals = NDArray[np.floating[Any]]
 _NO_VALUES: Reals = np.zeros(0)
 
 _FEW = 24
-"""So many scores or fewer are normalised one by one."""
+"""Largest number of scores that are normalized one by one, without arrays."""
 
 Keep = Callable[[Hashable, Callable[[], Constraints]], Constraints]
 """Gives what is kept for the pod's shape under a key, and builds it when there is nothing yet."""
@@ -238,7 +238,7 @@ class PodTopologySpread(PreFilterExtensions, FilterPlugin, PreScorePlugin, Score
         with selectors.
         """
         if pod.shape.spread_constraints:
-            # Of the labels only those count that matchLabelKeys names: pods of a StatefulSet share no others.
+            # Only the labels count that matchLabelKeys names: pods of a StatefulSet share no others.
             named = tuple(map(pod.labels.get, pod.shape.spread_label_keys))
             return keep((self.name, action, pod.namespace, named), lambda: own_constraints(pod, action))
         if not any(constraint.when_unsatisfiable == action for constraint in self._defaults):

@@ -43,7 +43,7 @@ class Eligible(msgspec.Struct, frozen=True):
     """
 
     column: LabelColumn
-    """Its codes go with `domains`: another column of the same label may have others."""
+    """Column of the label. Its codes belong to `domains`: another column of the same label may have other codes."""
     rows: NDArray[np.intp]
     among: Mask
     """The rows that count, as a mask."""

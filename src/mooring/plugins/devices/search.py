@@ -43,7 +43,7 @@ quicker."""
 
 
 class InvalidPools(Exception):
-    """There is no choice, but there could be one if some pool were in order."""
+    """The search found no devices, but it could find some if all pools were valid and complete."""
 
 
 class _Result(Enum):

@@ -115,7 +115,7 @@ Steps = Generator[Write | Pause, KubeObject | WriteFault | None, ResourceClaim]
 class ClaimWork:
     """The work of one binding."""
 
-    # Of the claim that is being written: `_bind` sets these.
+    # State of the claim that is being written: `_bind` sets these fields.
     _is_asking: bool
     """Whether a write is under way."""
     _is_in_doubt: bool

@@ -191,9 +191,10 @@ Harm = tuple[int, int, int, int, int]
 what the name of the node says. The least wins."""
 
 MOST_TOUCHED = 16
-"""So many rows are judged one by one; with more, all rows at once take less time."""
+"""Largest number of touched rows that are judged one by one. With more, judging all rows at once takes less time."""
 _MOST_ASIDE = 32
-"""So many candidates are passed over that are none for this pod; then all rows are judged instead."""
+"""Largest number of entries of the heap that are skipped because they are no candidates for this pod. After that all rows are
+judged instead."""
 
 
 class KeptHarm:

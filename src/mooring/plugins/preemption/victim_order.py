@@ -88,7 +88,8 @@ def _breaks(pod: Pod, budgets: Sequence[Budget], left: list[int]) -> bool:
 
 
 _FEW_GROUPS = 1024
-"""So many groups more than there are victims are remembered, after their pods have left, before all is worked out anew."""
+"""Allowance for groups that are remembered after their pods have left. The order is built again when more groups are
+remembered than twice the number of victims plus this number."""
 
 Entry = tuple[*Importance, GroupVictim]
 """No two victims have the same place, so that entries are never compared by the victim."""

@@ -225,7 +225,7 @@ def _cut(text: str) -> str:
     return text if len(text) <= MAX_TEXT else f"{text[:MAX_TEXT]} ..."
 
 
-# ---- What extenders are sent: keys in capitals, and null for what is absent, as upstream writes its structs
+# ---- Arguments for extenders: keys begin with a capital, and absent values are null, as upstream writes its structs
 
 
 def filter_call(extender: Extender, pod: Pod, nodes: NodeTable, rows: Iterable[int]) -> Call:

@@ -89,7 +89,7 @@ class Concealer:
         return msgspec.structs.replace(item, metadata=metadata)
 
 
-# ---- What changed between two forms of an object, field by field, and the object with these changes.
+# ---- Changes between two versions of an object, field by field, and the object with these changes.
 #
 # Most updates change a few fields of a status: a heartbeat of a node, the node name of a pod. So only these are
 # written.
