@@ -20,7 +20,7 @@ __all__ = ["ArrivalsError", "InputError", "QuestionedCluster", "__version__", "l
 
 
 def __getattr__(name: str) -> Any:
-    """What a notebook needs is loaded when it is first asked for: the command line starts faster without it."""
+    """Load the functions for notebooks when they are first used: the command line starts faster without them."""
     if name == "__version__":
         from mooring.kit.version import VERSION
 

@@ -103,6 +103,8 @@ def _sign_leaf(
     clock: Clock,
     *extensions: x509.ExtensionType,
 ) -> KeyPair:
+    """Create a new key and a certificate for it that the authority signs. The certificate cannot sign other certificates, and
+    it is valid for LEAF_LIFE."""
     issuer, issuer_key = _parsed(authority)
     key = ec.generate_private_key(ec.SECP256R1())
     builder = (
@@ -120,6 +122,8 @@ def _sign_leaf(
 def _builder(
     subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivateKey, now: datetime, life: timedelta
 ) -> x509.CertificateBuilder:
+    """Begin a certificate with the fields that all certificates have. It is valid from a little before `now` on, because
+    clocks of other machines may be behind."""
     return (
         x509.CertificateBuilder()
         .subject_name(subject)
@@ -163,6 +167,8 @@ def _general_name(host: str) -> x509.GeneralName:
 
 
 def _key_usage(signs_certificates: bool) -> x509.KeyUsage:
+    """Key usage of an authority, which signs certificates and revocation lists, or of a leaf, which only makes digital
+    signatures."""
     return x509.KeyUsage(
         digital_signature=True,
         content_commitment=False,
@@ -220,6 +226,8 @@ class CertificateFiles:
         return is_sound(pair, self._authority, self._clock)
 
     def _kept(self, name: str, still_does: Callable[[KeyPair], bool], make: Callable[[], KeyPair]) -> KeyPair:
+        """Return the key pair of this name from the directory if it is still usable; otherwise make a new pair and write both
+        files. Without a directory each call makes a new pair."""
         if self._directory is None:
             return make()
         certificate, key = self._directory / f"{name}.crt", self._directory / f"{name}.key"

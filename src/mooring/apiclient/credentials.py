@@ -250,6 +250,8 @@ async def _run(plugin: ExecPlugin) -> bytes:
 
 
 async def _started(plugin: ExecPlugin) -> asyncio.subprocess.Process:
+    """Start the exec plugin in its own session, without a terminal. Raises an error with the install hint if the command does
+    not exist."""
     environment = {**os.environ, **plugin.environment, "KUBERNETES_EXEC_INFO": _request(plugin)}
     try:
         return await asyncio.create_subprocess_exec(

@@ -23,7 +23,8 @@ MAX_ANSWER_BYTES = 4 << 20
 _MAX_HEAD_BYTES = 64 << 10
 """The limit for status line and headers; API servers send a few hundred bytes."""
 _CHUNK_BYTES = 5
-"""What a chunk counts for beside its content: a digit and two line ends. Without this, empty chunks would be free."""
+"""Overhead of a chunk in bytes beside its content: a digit and two line ends. It counts so that empty chunks use up the limit
+too."""
 _LENGTHS = (b"content-length", b"transfer-encoding")
 
 
@@ -177,7 +178,7 @@ class AnswerReader:
 
 
 AT_ONCE_BYTES = 16 << 10
-"""What an empty socket accepts in one piece: the smallest initial send buffer of Linux (tcp_wmem)."""
+"""Bytes that an empty socket accepts in one call: the smallest initial send buffer of Linux (tcp_wmem)."""
 _DRAIN_POLL_S = 0.005
 """How often to look whether the socket has sent a large request; asyncio has no call that waits for an empty buffer."""
 
@@ -281,6 +282,8 @@ class LeanConnection:
         self._fail(ConnectionLost("the connection was lost"))
 
     def data_received(self, data: bytes) -> None:
+        """Take bytes from the server and complete the waiting request when its answer is whole. The connection is closed if
+        the bytes are no HTTP, belong to no request, or exceed the limit."""
         if self._waiting is None or self._waiting.done():  # bytes without a request: the connection is out of step
             self.close()
             return

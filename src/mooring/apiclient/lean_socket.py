@@ -98,6 +98,8 @@ class LeanSocket:
     # ---- out
 
     def write(self, data: bytes) -> None:
+        """Send bytes, encrypted if the connection has TLS. Bytes that the kernel does not accept at once wait until the
+        socket is writable again. On a closed socket this does nothing."""
         if self._is_closing:
             return
         tls = self._tls
@@ -140,6 +142,8 @@ class LeanSocket:
     # ---- in
 
     def _read(self) -> None:
+        """Read from the socket when the event loop reports data, and pass the bytes on, decrypted if the connection has TLS.
+        An empty read means that the server closed the connection."""
         try:
             data = self._socket.recv(_READ_BYTES)
         except (BlockingIOError, InterruptedError):
@@ -200,6 +204,7 @@ class LeanSocket:
         self._end(None)
 
     def _end(self, error: Exception | None) -> None:
+        """Close the socket and tell the receiver once. Bytes that were not sent yet are dropped."""
         if self._is_closing:
             return
         self._is_closing = True

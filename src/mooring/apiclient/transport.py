@@ -132,6 +132,8 @@ class Transport:
             raise Unanswered(f"{request}: the answer is not HTTP") from None
 
     def _options(self, request: OutgoingRequest, grant: Grant) -> dict[str, Any]:
+        """Arguments of one aiohttp request: headers with the credentials, body, TLS context, proxy and time limits in
+        seconds. Redirects are not followed."""
         headers, body = self._headers.copy(), None
         if grant.authorization:
             headers["Authorization"] = grant.authorization

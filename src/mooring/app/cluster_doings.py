@@ -189,6 +189,8 @@ def _target(written: str) -> _Target:
 
 
 def _scale(value: str) -> Doing:
+    """Parse `KIND/[NAMESPACE/]NAME=N` into an action that patches the number of pods: `parallelism` of a Job, `replicas` of
+    other kinds."""
     written, number = split_number(value, "KIND/[NAMESPACE/]NAME=N, such as Deployment/shop/web=5", MAX_PODS)
     target = _target(written)
     field = "parallelism" if target.spec.kind == "Job" else "replicas"

@@ -101,8 +101,8 @@ class NotOurs(Exception):
 
 
 async def own_connection(access: ConnectionSettings, user_agent: str) -> ConnectionSettings:
-    """The same connection below the path prefix that only this cluster serves, so that no request can reach another cluster,
-    even if another one starts on the port. Reads one document and writes nothing.
+    """Connection below the path prefix that only this cluster serves, so that no request can reach another cluster, even if
+    another one starts on the port. Reads one document and writes nothing.
 
     Raises NotOurs, and ApiError (401) if the server does not accept the credentials.
     """

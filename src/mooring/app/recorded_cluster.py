@@ -110,6 +110,7 @@ class RecordedPriorities:
         return next(name for i in count(1) if (name := wanted if i == 1 else f"{wanted}-{i}") not in taken)
 
     def objects(self) -> list[JsonObject]:
+        """PriorityClass objects for the priorities and preemption policies that recorded pods have."""
         return [
             {
                 "apiVersion": "scheduling.k8s.io/v1",

@@ -79,12 +79,13 @@ class ServingSettings(msgspec.Struct, frozen=True):
 
 
 class RunSettings(msgspec.Struct, frozen=True):
-    """All that the command line and the configuration say."""
+    """Settings of a run, from the command line and the configuration."""
 
     config: KubeSchedulerConfiguration
     access: ConnectionSettings
     lease_access: ConnectionSettings
-    """The same for the lease thread. Credentials keep state that belongs to one event loop, so the two share none."""
+    """Connection settings of the lease thread. Credentials keep state that belongs to one event loop, so the two threads
+    share none."""
     registry: Registry | None = None
     limits: ClientLimits = msgspec.field(default_factory=ClientLimits)
     serving: ServingSettings = msgspec.field(default_factory=ServingSettings)
@@ -97,7 +98,7 @@ class RunSettings(msgspec.Struct, frozen=True):
     recording: RecordingSettings | None = None
     """Where the scheduler is recorded; None: it is not."""
     tracing: Tracing = msgspec.field(default_factory=Tracing)
-    """Its owner closes it after the run."""
+    """Exporter of traces. Its owner closes it after the run."""
     self_check: SelfCheckSettings | None = None
     """None: the scheduler does not check itself."""
     has_dashboard: bool = False

@@ -41,7 +41,8 @@ class AccessStep:
     run: Run | None = None
     """Computes the key, if it is not."""
     cost: int = 1
-    """What the step costs beside the key: 1, or 0 where the computed key is a path, which has charged it already."""
+    """Cost of the step without the cost of its key, in CEL cost units: 1, or 0 if the computed key is a path, which has
+    charged it already."""
     is_optional: bool = False
     """`a.?b`: this and all following steps are optional."""
     is_test: bool = False
@@ -196,6 +197,8 @@ class Loop:
     step: Run
 
     def run(self, frame: Frame, elements: list[Any] | dict[Any, Any]) -> None:
+        """Run the loop of a macro over the elements of a list or the entries of a map. The accumulator is kept in a slot of
+        the frame; the loop stops early when the condition is false."""
         if self.condition.is_constant and not self.condition.value:
             return  # the expansion of `cel.bind`, which only names a value
         slots, goes_on, step = frame.slots, self.condition.run, self.step

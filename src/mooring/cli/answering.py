@@ -136,6 +136,8 @@ class ClusterSource:
         return manifests
 
     def _read_live(self) -> Manifests:
+        """Read all objects from the live cluster of the kubeconfig. Ends the command with a message if there is no kubeconfig
+        or the cluster cannot be read."""
         # Hot: the client of the API takes 0.1 s to import, and most questions are about files.
         from mooring.inputs.live_source import read_live
 

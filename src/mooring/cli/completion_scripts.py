@@ -28,6 +28,7 @@ class ContextName(click.ParamType[str]):
     def shell_complete(
         self, ctx: click.Context, param: click.Parameter, incomplete: str
     ) -> "list[CompletionItem[Any]]":
+        """Names of contexts in the kubeconfig that begin with the typed text, for the completion of the shell."""
         # Hot: every command imports this module, and kubeconfig files take 8 ms to import.
         from mooring.apiclient.kubeconfig.files import KubeconfigError, kubeconfig_paths, merged
 

@@ -58,6 +58,8 @@ class Commands(SuggestingGroup):
         return sorted(module.name.replace("_", "-") for module in pkgutil.iter_modules(commands.__path__))
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import the module of a command and return the command. Only the module of the command that runs is imported, so
+        that the program starts quickly."""
         if cmd_name not in self.list_commands(ctx):
             return None
         name = cmd_name.replace("-", "_")

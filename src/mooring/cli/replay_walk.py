@@ -88,6 +88,7 @@ class ReplayWalk:
             self._carry_out(name, values)
 
     def _carry_out(self, name: str, values: Sequence[str]) -> None:
+        """Run one command that the user typed during a replay in steps. Names that do not move the replay show something."""
         value = values[0] if values else ""
         match name:
             case "next":
@@ -136,6 +137,7 @@ class ReplayWalk:
     # ---- questions
 
     def _show(self, name: str, value: str) -> None:
+        """Print what the user asked for in the present state: the place in the recording, the queue, a node or a pod."""
         scheduler = self._replayer.scheduler if self._replayer is not None else None
         if scheduler is None or self._last is None:
             self._tell("nothing has happened yet: `next` makes the first step")
@@ -182,6 +184,8 @@ def _shown(replayed: ReplayedStep) -> Block:
 
 
 def _queue(scheduler: Scheduler) -> Block:
+    """Table of the waiting pods, the longest waiting first: place in the queue, number of attempts, and the plugins that
+    rejected the pod."""
     entries = sorted(scheduler.queued_pods(), key=lambda entry: (entry.timestamp_ns, entry.key))
     if not entries:
         return ["no pod waits"]
@@ -199,6 +203,8 @@ def _queue(scheduler: Scheduler) -> Block:
 
 
 def _node(scheduler: Scheduler, name: str) -> Block:
+    """Tables of a node: requested and allocatable amounts by resource, and its pods. A message with similar names if the node
+    does not exist."""
     nodes, name = scheduler.cluster.nodes, node_name(name)
     row = nodes.row_book.get(name)
     if row is None or not nodes.alive[row]:

@@ -24,6 +24,8 @@ class ChangeLog(Generic[T]):
         """The position after the last change."""
 
     def note(self, item: T) -> None:
+        """Append an item. When the log has more than LIMIT items, the older half is dropped, and readers that are behind have
+        to start over."""
         self._items.append(item)
         self.end += 1
         if len(self._items) > self.LIMIT:
@@ -37,7 +39,8 @@ class ChangeLog(Generic[T]):
         self._items, self._start = [], self.end
 
     def since(self, position: int) -> list[T] | None:
-        """What changed since `position`, each item once, in the order of its first change; None: no longer known."""
+        """The items that changed since `position`, each item once, in the order of its first change; None: the log no longer
+        reaches back so far."""
         if position < self._start:
             return None
         recent = self._items[position - self._start :]
@@ -57,6 +60,7 @@ class RowLog:
         """The position after the last change."""
 
     def note(self, row: int) -> None:
+        """Append a row. At LIMIT rows the older half is dropped, and readers that are behind have to start over."""
         if self._length >= self.LIMIT:
             self._keep_last(self.LIMIT // 2)
         elif self._length == len(self._rows):
@@ -104,11 +108,11 @@ class Follower:
         return rows
 
     def pass_over(self) -> None:
-        """What was touched up to now is no news."""
+        """Skip all rows that were touched up to now: `news` will not report them."""
         self._positions = [log.end for log in self._logs]
 
     def peek(self) -> list[int] | None:
-        """What `news` would return; it stays news."""
+        """Return the rows that `news` would return, without moving forward: `news` still reports them."""
         rows: list[int] = []
         for log, position in zip(self._logs, self._positions, strict=True):
             if position == log.end:

@@ -53,6 +53,8 @@ class CountedPods:
         return pod
 
     def _counted_spec(self, spec: PodSpec) -> PodSpec:
+        """Spec without the fields whose feature gates are off: resources of the whole pod, and matchLabelKeys of spread
+        constraints."""
         if not self._has_pod_level and spec.resources is not None:
             spec = msgspec.structs.replace(spec, resources=None)
         constraints = spec.topology_spread_constraints or ()
@@ -84,7 +86,8 @@ class Cluster:
         self.objects: dict[type[KubeObject], dict[str, KubeObject]] = {
             spec.struct: {} for spec in WATCHED if spec.struct not in (Node, Pod)
         }
-        """What plugins look up: all that is watched, but for nodes and pods, which are in the table."""
+        """Objects that plugins look up, by kind and key. All watched kinds are here, except nodes and pods, which are in the
+        node table."""
         if not self.gates.get("DRADeviceTaintRules", False):
             del self.objects[devices.DeviceTaintRule]  # manifests may have some: they taint nothing
         self.storage = StorageView(self.objects)

@@ -80,7 +80,7 @@ class ControlLoop:
         for place, controller in enumerate(controllers):
             for storage in controller.storages:
                 self._listeners.setdefault(storage, []).append((place, controller))
-        # What is in the store already counts as just added: after a restart every object is synced once.
+        # Objects that are in the store already count as just added: after a restart every object is synced once.
         for storage in self._listeners:
             for write in api.store.additions(storage):
                 self._observe(write)

@@ -7,8 +7,8 @@ from mooring.api.json_objects import JsonObject
 from mooring.apiserver.store import Key, Store, StoreWrite, key_of
 
 Marks = Callable[[JsonObject], Collection[str]]
-"""What an object is filed under; it must depend on the object only, so that the marks of an old version find its
-entries."""
+"""Function that returns the marks under which an index files an object. It must depend on the object only, so that the marks
+of an old version find its entries."""
 
 
 class Index:

@@ -1,5 +1,5 @@
-"""What the dashboard is put together from: the scheduler that it shows, the questions that it can ask, and the time line of a
-recording. The programs that serve a dashboard implement these; the paths know no more than this.
+"""Interfaces of the parts of a dashboard: the scheduler that it shows, the questions that it can ask, and the time line of a
+recording. The programs that serve a dashboard implement these interfaces, and the paths use nothing else of them.
 
 All methods are called on the event loop that owns the scheduler, and must return at once, except where they are async.
 """
@@ -161,7 +161,7 @@ class DecisionLine(msgspec.Struct, frozen=True):
     """From 1: so many decisions are made right after it."""
     time: str
     namespace: str
-    """Of the first pod."""
+    """Namespace of the first pod."""
     name: str
     node: str
     result: str

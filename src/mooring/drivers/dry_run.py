@@ -154,6 +154,7 @@ class DrySender(msgspec.Struct, frozen=True):
     async def send(
         self, method: str, path: str, body: bytes, content_type: str = "application/json", traceparent: str = ""
     ) -> bytes:
+        """Pretend to write: log the request and return the body as the answer, without a request to the server."""
         assert method != "GET", "a dry run never looks for a bind: its binds are never in doubt"
         if self.is_told:
             _lines.v(1, "Would write object", method=method, path=path)

@@ -96,6 +96,7 @@ class StoreFeed:
         self._hand(old, new)
 
     def _hand(self, old: KubeObject | None, new: KubeObject | None) -> None:
+        """Pass a change to the scheduler, and then to the self-check that follows it, even if the scheduler failed."""
         change = input_of(old, new)
         try:
             self._scheduler.handle(change)

@@ -216,6 +216,8 @@ class EventWriter:
         self._resting.cancel()
 
     def _enqueue(self, queued: _QueuedEvent) -> None:
+        """Queue an event and start a sender if there are fewer than SENDERS. With MAX_QUEUED events in the queue, the event
+        is dropped and counted."""
         if len(self._queue) + len(self._resting) >= MAX_QUEUED:
             self.dropped += 1
             return

@@ -107,6 +107,8 @@ class Originals:
         return self._kept[_PODS if isinstance(item, Pod) else _NODES].get(_key(item.metadata), item)
 
     async def list_pages(self, path: str, params: Mapping[str, str] | None = None) -> list[bytes]:
+        """List a kind. For kinds that extenders see, keep the original JSON of the objects; objects of the list before are
+        forgotten."""
         pages = await self._source.list_pages(path, params)
         if path in self._kept:
             self._kept[path].clear()

@@ -100,6 +100,8 @@ class ListedVersions:
             self._read[place] = version
 
     async def _version(self, kind: type[KubeObject], key: str) -> str:
+        """Read the resource version of one object from the server: GONE if it does not exist or is a finished pod, empty if
+        the answer is of no use."""
         try:
             item = msgspec.json.decode(await self._reader.get_bytes(self.path(kind, key)), type=_ReadObject)
         except ApiError as refused:

@@ -18,7 +18,7 @@ from mooring.state.check.check import RETAKES_S, SelfCheck
 from mooring.state.check.found_difference import KINDS, DifferenceKind, StateDifference, cut
 from mooring.state.check.fresh_scheduler import KnownObjects
 
-# ---- What self-checks count. The metrics exist only where self-checks are on.
+# ---- Metrics of self-checks. They exist only where self-checks are on.
 
 
 RUNS = Description(
@@ -250,6 +250,8 @@ class SelfChecks:
             self._log.v(2, "Self-check finished: no differences", **keys)
 
     async def _mend(self, check: SelfCheck, found: list[StateDifference]) -> None:
+        """Repair the differences that a check found. For a watch, the reflector gets the event that the watch has lost; the
+        check itself repairs the other differences, slice by slice. At the end the driver is woken."""
         lists = self._lists
         for each in found if lists is not None else ():
             if each.kind == "watch" and lists is not None:

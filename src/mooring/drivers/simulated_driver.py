@@ -80,6 +80,7 @@ class Driver(IntentDriver):
     # ---- the cluster changes
 
     def create(self, item: KubeObject) -> None:
+        """Create an object in the simulated cluster and tell the scheduler about it, as a watch would."""
         if self._version is not None:
             item = self._versioned(item)
         self.objects[type(item).__name__, item.key] = item

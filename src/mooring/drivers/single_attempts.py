@@ -1,4 +1,4 @@
-"""What stands around a decision where there is no queue and no time: gates before it, Reserve and writes after it.
+"""Steps before and after a single decision, without a queue and without time: gates before it, Reserve and writes after it.
 
 Scenarios of the conformance corpus attempt pods this way, and answers place copies of pods.
 """

@@ -94,6 +94,7 @@ class StatusWriter:
             task.cancel()
 
     async def _write_all(self, pod_id: str) -> None:
+        """Write the pending patches of a pod one after another, also those that arrive meanwhile, until none is left."""
         written: PodStatus | None = None
         try:
             while (pending := self._pending.pop(pod_id, None)) is not None:

@@ -161,6 +161,8 @@ class CustomKinds:
 
 
 def _told(name: str, kind: CustomKind, is_named: bool) -> str:
+    """Message about a custom kind: how many pods its objects became, from which path the template was read, and which flag
+    changes this."""
     if not kind.is_read:
         remedy = f"simulate its pods with --pod-template-path '{name}={kind.path}'"
         return f"{kind.objects} {name} left out, though there is a pod template at {kind.path}; {remedy}"

@@ -1,4 +1,4 @@
-"""What a dump holds beside the objects that decisions read: events about pods, and a header.
+"""Parts of a dump that decisions do not read: events about pods, and a header.
 
 The header says what the dump holds, so that it is read as the cluster was. `mooring dump` writes it. A dump of `kubectl get`
 has none: its workloads without pods stand for pods that they would make.

@@ -168,6 +168,8 @@ def read_served(paths: Sequence[str], stdin: BinaryIO | None, validation: Valida
 
 
 def _take(read: ServedObjects, file: ManifestFile, document: Document, validation: Validation) -> None:
+    """Add a document to the objects. Problems with its fields are errors only in strict validation, and only if no API server
+    has admitted the object before; otherwise they are warnings."""
     try:
         item = {"apiVersion": document.api_version, "kind": document.kind} | document.plain()
     except ValueError:

@@ -176,6 +176,7 @@ def _nodes(plan: LoadPlan) -> Iterator[Node]:
 
 
 def _node(pool: NodePool, number: int, zones: int) -> Node:
+    """Node number `number` of a pool. Capacity and allocatable are the same, and the node is ready."""
     room = {"cpu": pool.cpu, "memory": pool.memory, "pods": str(pool.pods), **pool.resources}
     return msgspec.convert(
         {

@@ -139,6 +139,8 @@ class _Open:
 
 
 def _find_in_json(text: bytes, root: _Wanted) -> None:
+    """Find the line numbers of the wanted places in a JSON text. The offset of a part follows from its address in the memory
+    of the text."""
     ends = np.flatnonzero(np.frombuffer(text, np.uint8) == ord("\n"))
     start = _address(memoryview(text))
     for number, (_, piece) in enumerate(json_pieces(text), 1):

@@ -147,6 +147,7 @@ def _unknown_fields(written: dict[str, Any]) -> Problems:
 
 
 def _check(plan: LoadPlan) -> Problems:
+    """Yield the problems of a load plan: missing numbers and numbers outside of their bounds."""
     if plan.pods is None:
         yield Problem("pods", NOTHING_THERE, "the number of pods that arrive")
     else:
@@ -174,6 +175,8 @@ def _check_durations(plan: LoadPlan) -> Problems:
 
 
 def _check_pools(pools: Sequence[NodePool]) -> Problems:
+    """Yield the problems of the node pools: names must be unique, amounts must be quantities, and all pools together have at
+    most MAX_NODES nodes."""
     names: set[str] = set()
     for i, pool in enumerate(pools):
         path = f"nodes[{i}]"

@@ -38,7 +38,7 @@ _NOT_OF_A_SNAPSHOT = "does not have the form that `mooring snapshot` writes; rem
 
 @dataclass(slots=True)
 class Manifests:
-    """All that was read. `objects` has no object with a problem, and none that controllers would create for one."""
+    """Result of reading manifests. `objects` has no object with a problem, and none that controllers would create for one."""
 
     objects: list[Manifest] = field(default_factory=list)
     ignored: Counter[str] = field(default_factory=Counter)

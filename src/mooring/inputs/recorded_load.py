@@ -162,6 +162,8 @@ class _Collecting:
             self._change(new)
 
     def _pod_updated(self, old: Pod, new: Pod) -> None:
+        """Note that a pod was updated. Binding by the recorded scheduler becomes part of its life; edits, and pods of other
+        schedulers, become changes that the simulation repeats."""
         life = self._lives.get(new.id)
         is_bound = bool(new.spec.node_name) and not old.spec.node_name
         if life is None:
@@ -173,6 +175,8 @@ class _Collecting:
             self._change(new)
 
     def _removed(self, item: KubeObject) -> None:
+        """Note that an object was removed. This ends the life of a pod of the recorded scheduler. The simulation repeats the
+        removal of other objects, of pods that others placed, and of pods that were never bound."""
         self._world.pop(_name(item), None)
         life = self._lives.get(item.id) if isinstance(item, Pod) else None
         if life is None:
@@ -195,6 +199,7 @@ class _Collecting:
     # ---- the result
 
     def load(self, problems: list[str]) -> RecordedLoad:
+        """Build the load with all times relative to the beginning of the recording, in nanoseconds."""
         begin_ns = self._begin_ns or 0
         lives = self._lives.values()
         return RecordedLoad(

@@ -1,6 +1,5 @@
-"""What every HTTP server of the program has around its routes: a listener with limits, a count of the requests that are open,
-an orderly end, bodies with a limit, and tokens that are compared in constant time.
-"""
+"""Common frame of all HTTP servers of the program around their routes: a listener with limits, a count of open requests, an
+orderly end, bodies with a limit, and tokens that are compared in constant time."""
 
 import asyncio
 import hmac

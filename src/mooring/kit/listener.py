@@ -241,6 +241,7 @@ class _Teller(logging.Handler):
         self._untold = 0
 
     def emit(self, record: logging.LogRecord) -> None:
+        """Report a rejected request, at most once in QUIET_S seconds. The next report tells how many were left out."""
         now_s = self._now_s()
         if now_s < self._quiet_until_s:
             self._untold += 1

@@ -68,6 +68,8 @@ class TextFormat(logging.Formatter):
         self._pid = pid
 
     def format(self, record: logging.LogRecord) -> str:
+        """Format a record like klog: level letter, time, process, place in the source, quoted message, and key="value" pairs.
+        Secrets are hidden."""
         moment = datetime.fromtimestamp(record.created)
         place = shown(f"{record.filename}:{max(record.lineno, 0)}")  # the file of a plugin may have any name
         letter = next((letter for least, letter in _LETTERS if record.levelno >= least), "I")
@@ -86,6 +88,8 @@ class JsonFormat(logging.Formatter):
     """`{"ts":1794725323569.8752,"caller":"scheduler/bind.py:42","msg":"…","v":2,"pod":{"name":…}}`; errors have no `v`."""
 
     def format(self, record: logging.LogRecord) -> str:
+        """Format a record as one JSON object, with the field names of component-base: `ts` in milliseconds, `caller`, `msg`,
+        and `v` for messages below errors. Secrets are hidden."""
         line: dict[str, Any] = {"ts": record.created * 1000, **_named(record), "caller": _caller(record)}
         line["msg"] = _free_of_secrets(record.getMessage())
         is_error = record.levelno >= logging.ERROR
@@ -177,6 +181,7 @@ def _plain_json(value: Any) -> str:
 
 
 def _json_value(value: Any) -> Any:
+    """Convert a value of a log record to JSON. Values under keys that look secret are hidden, and sets are sorted."""
     if isinstance(value, _PLAIN):
         return value
     if isinstance(value, ObjectRef):

@@ -293,6 +293,8 @@ def _family_text(family: AnyFamily) -> str:
 
 
 def _series_lines(about: Description, pairs: list[str], series: Counter | Gauge | Histogram) -> Iterator[str]:
+    """Yield the lines of one series in the text format of Prometheus. A histogram has a line for each cumulative bucket, then
+    sum and count."""
     if not isinstance(series, Histogram):
         yield f"{about.name}{_braced(pairs)} {number(series.value)}\n"
         return

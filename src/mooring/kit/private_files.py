@@ -109,6 +109,8 @@ def locked(path: Path, patience_s: float = PATIENCE_S) -> Iterator[None]:
 
 @contextmanager
 def _lock(lock: Path, patience_s: float) -> Iterator[None]:
+    """Hold a lock file while the caller works. Raises FileLocked if another process holds it for longer than `patience_s`
+    seconds."""
     ends = time.monotonic() + patience_s
     while True:
         try:

@@ -163,7 +163,7 @@ def keep_read_buffers() -> None:
 
 
 def run_event_loop(main: Coroutine[Any, Any, T]) -> T:
-    """As asyncio.run, on uvloop where it is installed, which halves the cost of TLS."""
+    """Run a coroutine as asyncio.run does, on uvloop if it is installed, which halves the cost of TLS."""
     keep_read_buffers()
     try:
         import uvloop

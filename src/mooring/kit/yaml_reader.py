@@ -154,6 +154,8 @@ def _undecodable(raw: bytes | str, error: yaml.YAMLError) -> YamlFault:
 def _assemble(
     events: Iterator[Any], on_position: Callable[[int], None] | None, on_repeat: OnRepeat | None, limits: YamlLimits
 ) -> Iterator[Any]:
+    """Build documents from the events of the YAML parser and yield each document when it ends. The position in the text is
+    reported from time to time."""
     document = _Document(on_repeat, limits)
     for count, event in enumerate(events):
         if on_position is not None and count % _EVENTS_BETWEEN_REPORTS == 0:
@@ -206,6 +208,8 @@ class _Document:
         self._aliased = 0
 
     def add_scalar(self, event: Any) -> None:
+        """Add a scalar to the document. A plain scalar without a tag is resolved to a number, boolean or null. Long scalars
+        count as several nodes for the limits."""
         plain = event.implicit[0]
         if event.tag is None or event.tag == "!":
             value = resolve(event.value) if plain and event.tag is None else event.value
@@ -237,6 +241,8 @@ class _Document:
         self._place(frame.value, event, plain=False, line=frame.line)
 
     def add_alias(self, event: Any) -> None:
+        """Add the value of an anchor once more. The nodes of aliased values are limited, because nested aliases can make a
+        small file enormous."""
         if event.anchor not in self._anchors:
             is_open = any(frame.anchor == event.anchor for frame in self._stack)
             text = f"the alias *{event.anchor} has no anchor before it; define &{event.anchor} first"
@@ -313,6 +319,8 @@ def resolve(text: str) -> Any:
 
 
 def _integer(text: str) -> Any:
+    """Parse an integer of YAML 1.1: underscores are ignored, and a leading 0 means octal. Returns the text itself if it is no
+    number."""
     digits = text.replace("_", "").lower()
     sign = -1 if digits.startswith("-") else 1
     digits = digits.lstrip("+-")

@@ -19,7 +19,7 @@ and provisioners from a node to its volumes."""
 
 BETA_ZONE = "failure-domain.beta.kubernetes.io/zone"
 BETA_REGION = "failure-domain.beta.kubernetes.io/region"
-"""Their names before Kubernetes 1.17; old manifests still have them."""
+"""Names of these labels before Kubernetes 1.17; old manifests still have them."""
 
 # ---- forms of names
 

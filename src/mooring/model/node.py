@@ -122,6 +122,8 @@ class Tolerance:
             self._add(toleration)
 
     def _add(self, toleration: Toleration) -> None:
+        """Add a toleration to the sets that `Tolerance` looks taints up in. With several numeric tolerations (`Lt`, `Gt`) of
+        one key, the widest limit counts."""
         effect, key = toleration.effect, toleration.key
         match toleration.operator:
             case "" | "Equal":

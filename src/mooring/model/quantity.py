@@ -79,7 +79,7 @@ def _parse_any(text: QuantityText) -> int:
 
 
 def parse_untrimmed(text: str) -> int:
-    """As `parse`, of a text that has no blanks around it: CEL takes none off.
+    """Parse a quantity as `parse` does, from a text without blanks around it: CEL does not strip blanks.
 
     Parity: a quantity with a binary suffix is capped at 2^63 - 1. A text without digits is 0, if upstream's quick way to read
     it serves for its suffix.

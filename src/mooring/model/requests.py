@@ -75,7 +75,7 @@ DEFAULT_MEMORY_BYTES = 200 * 1024 * 1024
 """Upstream's defaults for scoring (DefaultMilliCPURequest, DefaultMemoryRequest): containers without requests count for
 something, or else scores would pile all of them onto one node."""
 NON_ZERO: Mapping[str, int] = {"cpu": DEFAULT_CPU_MILLI * 1_000_000, "memory": DEFAULT_MEMORY_BYTES * 1_000_000_000}
-"""These defaults in nano-units, by resource."""
+"""The defaults above in nano-units, by resource."""
 
 
 class Accounting(msgspec.Struct, frozen=True):
@@ -142,7 +142,7 @@ def to_units(amounts: Amounts) -> dict[str, int]:
 
 
 def to_exact_units(amounts: Amounts) -> dict[str, int]:
-    """As `to_units`, without the bound of MAX_AMOUNT."""
+    """Convert amounts as `to_units` does, but without the bound of MAX_AMOUNT."""
     return {
         name: max(to_milli(nano) if name == "cpu" else to_int(nano), 0)
         for name, nano in amounts.items()
@@ -151,7 +151,7 @@ def to_exact_units(amounts: Amounts) -> dict[str, int]:
 
 
 def units_of(written: ResourceList) -> dict[str, int]:
-    """As `to_units`, of the requests of one container as they are written."""
+    """Convert the requests of one container, as they are written, to the units of `to_units`."""
     units = {}
     for name, text in written.items():
         if name == "cpu":

@@ -116,8 +116,8 @@ def compile_rule(key: str, operator: str, values: Sequence[str]) -> LabelRule:
 
 
 def faults_of_values(operator: str, values: Sequence[str]) -> Iterator[tuple[str, str | list[str] | None, str]]:
-    """What is wrong with the number and the kind of the values: the place in them (`[0]`, or empty for all of them), what
-    stands there, and upstream's words."""
+    """Yield the errors in the number and the kind of the values: the place (`[0]`, or empty for all values), the wrong value,
+    and upstream's text."""
     everything = list(values) or None
     if operator in _SET_OPERATORS and not values:
         yield "", everything, "for 'in', 'notin' operators, values set can't be empty"

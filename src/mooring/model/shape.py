@@ -153,7 +153,7 @@ _NO_TERMS = PodTerms()
 
 
 def _part_of(key: _PartKey) -> ShapePart:
-    """The one part with this key."""
+    """Return the ShapePart with this key. There is only one, so that identity is equality."""
     known = _parts.get(key)
     part = known() if known is not None else None
     if part is None:
@@ -212,7 +212,7 @@ class PodShape:
 
     @lazy
     def exact_request(self) -> dict[str, int]:
-        """As `request`, without the bound of columns; the same object where no amount reaches it."""
+        """Requests like `request`, but without the bound of columns. It is the same object if no amount reaches the bound."""
         is_bounded = max(self.request.values(), default=0) >= MAX_AMOUNT
         return to_exact_units(effective_requests(self, FILTER)) if is_bounded else self.request
 

@@ -108,6 +108,8 @@ DISRUPTED_ALONE, DISRUPTED_TOGETHER = "Pod", "PodGroup"
 
 
 class PodGroupSpec(Wire):
+    """Spec of a PodGroup: how many pods must be placed together, and within which topology domain."""
+
     scheduling_policy: GroupPolicy = field(default_factory=GroupPolicy)
     scheduling_constraints: GroupConstraints | None = None
     resource_claims: list[PodResourceClaim] | None = None

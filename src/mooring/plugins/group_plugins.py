@@ -164,6 +164,8 @@ class TopologyPlacementGenerator(PlacementGeneratePlugin):
         return ()
 
     def generate_placements(self, group: PodGroupContext, parent: PodGroupPlacement) -> Sequence[PodGroupPlacement]:
+        """One placement for each domain of the topology key of the group. If members have nodes already, only their domain
+        remains; without a topology key, the parent placement itself."""
         key = group.declared.topology_key
         if key is None:
             return [parent]

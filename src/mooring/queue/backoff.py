@@ -139,6 +139,8 @@ class BackoffQueue:
         return min((self.rule.release_ns(head) for head in heads), default=None)
 
     def check(self) -> list[str]:
+        """Consistency check: returns a message for each pod that is in the wrong heap for its last failure, is in both heaps,
+        or has no end of its backoff."""
         problems = [f"backoff {problem}" for problem in (*self.rejected.check(), *self.errors.check())]
         problems += [
             f"{e.key}: among the rejected, but no plugin rejected it" for e in self.rejected if not e.rejectors

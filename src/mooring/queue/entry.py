@@ -49,7 +49,7 @@ class QueuedPod(msgspec.Struct, eq=False, gc=False):
     backoff_until_ns: int | None = None
     """The end of its backoff, worked out when first needed (backoff.py); None again after each return."""
     serves_backoff: bool = False
-    """It stays in backoff to the end, also when nothing else waits."""
+    """Whether the pod stays in backoff to the end, also when nothing else waits."""
     unschedulable_plugins: tuple[str, ...] = ()
     """Plugins that rejected it; an event that one of them registered may move it."""
     pending_plugins: tuple[str, ...] = ()
@@ -94,7 +94,7 @@ def new_entry(pod: Pod, now_ns: int) -> QueuedPod:
     return QueuedPod(pod, now_ns, pod.key, pod.id)
 
 
-# ---- What the queue counts: plain numbers, which metrics read when they are collected.
+# ---- Counters of the queue: plain numbers, which metrics read when they are collected.
 
 
 POD_POPPED = "PodPopped"

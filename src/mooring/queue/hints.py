@@ -288,7 +288,7 @@ def _strategy_for_wildcard(entry: QueuedPod, change: Change) -> QueueingStrategy
     return QueueingStrategy.AFTER_BACKOFF
 
 
-# ---- What changed in a pod, as the events that plugins register for.
+# ---- Changes of a pod, as the events that plugins register for.
 
 
 def pod_events(old: Pod, new: Pod) -> Sequence[ClusterEvent]:

@@ -47,9 +47,9 @@ class Gates:
             for name, caller in callers.items()
             if name in profiles
         }
-        """What calls the plugins of a profile if that is measured, and what is asked."""
+        """By profile: the caller of its PreEnqueue plugins, if calls are measured, and the plugins to ask in order."""
         self._gating_first: dict[tuple[str, str], Asks] = {}
-        """What is asked by profile and plugin, with this plugin as the first."""
+        """PreEnqueue plugins to ask by profile and plugin, with this plugin moved to the first place."""
         self._counters = counters
         self._report = report
         self._admissions = 0

@@ -251,7 +251,7 @@ class SchedulingQueue:
             return QueueingStrategy.AFTER_BACKOFF
         return self.hints.strongest_for(entry, observed_events)
 
-    # ---- What moves pods
+    # ---- Events and times that move pods
 
     def wake(
         self,
@@ -359,7 +359,7 @@ class SchedulingQueue:
         entry.pod = pod
         self.places.to_active(entry, FORCE_ACTIVATE.label)
 
-    # ---- What can be seen from outside
+    # ---- Views for callers outside of the queue
 
     def backoff_ends_ns(self, entry: QueuedPod) -> int:
         """When a pod in backoff leaves it at the latest."""

@@ -47,6 +47,7 @@ class _Drawer:
                 index.setdefault(each, {})[key] = filed
 
     def remove(self, filed: _Filed) -> None:
+        """Take an entry out of the drawer and out of all its indexes. Keys of an index without entries are dropped."""
         key = filed.entry.key
         del self.filed[key]
         for index, keys in zip(self.indexes.values(), filed.keys, strict=True):

@@ -87,6 +87,8 @@ def _take_host_ports(container: JsonObject) -> None:
 
 
 def _complete_container(container: JsonObject) -> None:
+    """Set the defaults of a container as the API server does: pull policy, protocol of ports, probes, and field references.
+    Requests and limits are rounded up."""
     fill(container, _CONTAINER)
     fill(container, {"imagePullPolicy": _pull_policy(container.get("image", ""))})
     _round_resources(container.setdefault("resources", {}))
@@ -115,6 +117,7 @@ def _complete_probe(probe: JsonObject) -> None:
 
 
 def _complete_volume(volume: JsonObject) -> None:
+    """Set the defaults of a volume as the API server does. A volume without a source becomes an emptyDir."""
     if not volume.keys() - {"name"}:
         volume["emptyDir"] = {}
     for source in _VOLUMES.keys() & volume.keys():

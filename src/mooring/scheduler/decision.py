@@ -92,14 +92,14 @@ class Placement(_Decided, eq=False):
     node: str
     row: int
     score: int = 0
-    """Its total; 0 if it was the only feasible node, since then nodes are not scored."""
+    """Total score of the node; 0 if it was the only feasible node, because then nodes are not scored."""
     feasible_count: int = 1
     best: list[tuple[str, int]] = msgspec.field(default_factory=list)
     """The three best nodes with their totals, when more than one was feasible and records are asked for."""
     diagnosis: Diagnosis | None = None
     details: DecisionDetails | None = None
     context: SchedulingContext | None = None
-    """What the plugins of the binding cycle are handed."""
+    """The context of the attempt, which the plugins of the binding cycle get as their argument."""
 
 
 class NoFit(_Decided, eq=False):

@@ -15,7 +15,8 @@ from mooring.scheduler.under_way import Eviction
 _WAITS = "DefaultPreemption"
 """Upstream's preemption evaluator rejects waiting victims under this plugin name."""
 WHOLE_CLUSTER = "cluster"
-"""What upstream names as the node of victims that leave for a pod group. Parity: nominations to a node of this name go."""
+"""Name that upstream uses for the node of victims that a pod group preempts. Parity: nominations to a node of this name are
+cleared."""
 
 
 def evict(

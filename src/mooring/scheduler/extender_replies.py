@@ -25,7 +25,7 @@ _FILTER, _VICTIMS, _SCORE = "ExtenderFilterResult", "MetaVictims", "HostPriority
 _INT64 = range(-(1 << 63), 1 << 63)
 """Go decodes scores and counts into int64, and refuses numbers outside."""
 _GO_KINDS: dict[type, str] = {bool: "bool", str: "string", int: "number", float: "number", list: "array"}
-"""What Go's json package calls a value of a type in its error messages; what is not here is an object."""
+"""Names of types in the error messages of Go's json package. A value of a type that is not here is an object."""
 
 
 class Unusable(Exception):
@@ -225,7 +225,7 @@ def _cut(text: str) -> str:
     return text if len(text) <= MAX_TEXT else f"{text[:MAX_TEXT]} ..."
 
 
-# ---- What extenders are sent: keys in capitals, and null for what is absent, as upstream writes its structs
+# ---- Arguments for extenders: keys begin with a capital, and absent values are null, as upstream writes its structs
 
 
 def filter_call(extender: Extender, pod: Pod, nodes: NodeTable, rows: Iterable[int]) -> Call:

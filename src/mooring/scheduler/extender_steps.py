@@ -22,7 +22,7 @@ class Suspension(msgspec.Struct):
     replies: dict[int, CallReply] = msgspec.field(default_factory=dict)
     """By token of the call."""
     held: list[Input] = msgspec.field(default_factory=list)
-    """What happened meanwhile, in order: the scheduler takes it in when the attempt is over."""
+    """Inputs that arrived while the attempt waits, in order. The scheduler handles them when the attempt is over."""
 
 
 def at_once(steps: Steps[T]) -> T:

@@ -29,11 +29,11 @@ class AttemptFailure:
     message: str
     reason: str = UNSCHEDULABLE
     plugins: frozenset[str] = frozenset()
-    """Those that rejected the pod: their queueing hints decide which events wake it."""
+    """Plugins that rejected the pod: their queueing hints decide which events wake it."""
     pending: frozenset[str] = frozenset()
-    """Those of them that said Pending: an event of theirs lets the pod skip its backoff."""
+    """Plugins among `plugins` that said Pending: an event of one of these lets the pod skip its backoff."""
     nominate: str | None = ""
-    """What becomes of the nomination: None leaves it, an empty name clears it."""
+    """New value of `status.nominatedNodeName`: None leaves the nomination as it is, an empty name clears it."""
     code: Code = field(default=Code.Unschedulable, compare=False)
     """The status that led to it, for metrics."""
 

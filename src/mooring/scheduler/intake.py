@@ -297,7 +297,7 @@ def _contradicted(core: Core, fault: ClusterError) -> None:
     core.report("the cluster's state contradicts a change", fault)
 
 
-# ---- What an update of a node amounts to: each event is a reason why some plugin may change its mind
+# ---- Events that follow from an update of a node: each is a reason why the answer of a plugin may change
 
 
 def node_events(old: Node, new: Node) -> list[ClusterEvent]:

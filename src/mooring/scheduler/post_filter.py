@@ -21,7 +21,8 @@ from mooring.scheduler.extender_steps import Steps
 from mooring.scheduler.failure import AttemptFailure, error, plugin_fault, unusable
 
 Review = Callable[[Mapping[str, Victims]], Steps[Mapping[str, Victims] | CallFault]]
-"""What extenders make of the candidate nodes and their victims."""
+"""Function in which extenders review the candidate nodes and their victims. It returns the candidates that they left, or a
+fault."""
 
 
 class PostFilterResult(msgspec.Struct):
@@ -30,11 +31,11 @@ class PostFilterResult(msgspec.Struct):
     nomination: Nomination | None = None
     found_by: PostFilterPlugin | None = None
     message: str = ""
-    """What it adds to the fit error; empty when room was found."""
+    """Text that PostFilter adds to the fit error; empty when room was found."""
     clear_nomination: bool = False
     """Whether a node that was promised earlier is to be forgotten. Otherwise an earlier promise stands."""
     code: Code = Code.Unschedulable
-    """What metrics call it."""
+    """Status of the extension point in metrics."""
 
 
 def run_post_filter_plugins(

@@ -21,7 +21,7 @@ BindingFailure = tuple[AttemptFailure, bool]
 """Why a pod cannot be bound, and whether that is a rejection."""
 
 Then = Callable[[Core, Binding, BindingFailure | None], None]
-"""What follows PreBind. It is passed along because bind.py imports this module."""
+"""Function that continues the binding cycle after PreBind. It is an argument because bind.py imports this module."""
 
 _CLOSED = "preempted by {}"
 """The failure of a pod whose PreBind was stopped; {} is the plugin that stopped it."""

@@ -39,7 +39,7 @@ from mooring.scheduler.observer import Observer
 from mooring.scheduler.under_way import Outbox, PreBindRuns
 
 _ANY_EVENT = Registration(ClusterEvent(ANYTHING, Action.ALL))
-"""What wakes a pod that an extender rejected: anything, since an extender does not say which events could help."""
+"""Event that wakes a pod that an extender rejected: any event, because an extender does not say which events could help."""
 
 
 class Scheduler:
@@ -115,7 +115,7 @@ class Scheduler:
             suspension.held.append(change)
 
     _take_in = handle
-    """The same where no step begins: a subclass that records steps replaces `handle` alone."""
+    """Handle an input without beginning a recorded step: a subclass that records steps replaces only `handle`."""
 
     def _continue(self, suspension: Suspension, change: CallAnswered) -> None:
         """An extender replied to the attempt that waits. When the attempt is over, take in what happened meanwhile."""
@@ -182,7 +182,7 @@ class Scheduler:
                 self.release_waiting()
 
     def take_intents(self) -> list[Intent]:
-        """All that is to be done in the world, in order. Each intent is handed out once."""
+        """Take the intents, the actions that the driver must do in the cluster, in order. Each intent is handed out once."""
         outbox = self.core.outbox
         intents, outbox.intents = outbox.intents, []
         return intents

@@ -93,6 +93,7 @@ class SchedulerMetrics(Observer):
         self._ended("error" if is_error else "unschedulable", entry, self._now_ns())
 
     def pod_bound(self, entry: QueuedPod) -> None:
+        """Record that a pod was bound: the number of its attempts, and the time since its first attempt."""
         now_ns = self._now_ns()
         self._ended("scheduled", entry, now_ns)
         self._attempts_needed.observe(entry.attempts)

@@ -38,7 +38,7 @@ class SchedulerTraces(ForwardingObserver):
         self._under_way: dict[str, AttemptTrace] = {}
         """The attempts that are traced, by id of the pod."""
         self._over: dict[str, AttemptTrace] = {}
-        """Those that have ended, up to the next attempt of the pod."""
+        """Attempts that have ended, by id of the pod, until the next attempt of the pod begins."""
 
     def of(self, pod_id: str) -> AttemptTrace | None:
         """The trace of the last attempt of a pod; None: it is not traced."""
@@ -50,6 +50,7 @@ class SchedulerTraces(ForwardingObserver):
     # ---- attempts
 
     def attempt_began(self, entry: QueuedPod) -> None:
+        """Begin a trace of the attempt if the sampler chooses it. The trace of the attempt before is forgotten."""
         self._inner.attempt_began(entry)
         trace_id = self._tracer.sample()
         if self._over:

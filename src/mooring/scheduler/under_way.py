@@ -1,5 +1,5 @@
-"""All that a scheduler has under way: bindings, intents that no driver has taken, evictions, calls to extenders that are
-not answered, and PreBind plugins that are at work."""
+"""Work of a scheduler that is not finished: bindings, intents that no driver has taken, evictions, calls to extenders that
+are not answered, and PreBind plugins that are at work."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace

@@ -192,6 +192,8 @@ class _ExportFaults(logging.Handler):
         self._held_back = 0
 
     def emit(self, record: logging.LogRecord) -> None:
+        """Report a warning of the exporter, at most once in _QUIET_S seconds. The next report tells how many were held
+        back."""
         now_s = time.monotonic()
         if now_s - self._reported_s < _QUIET_S:
             self._held_back += 1

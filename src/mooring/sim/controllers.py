@@ -117,6 +117,8 @@ class PreemptedPods:
         return [(victim, self._replacement(victim)) for victim in lost]
 
     def _replacement(self, victim: Pod) -> Pod:
+        """Create the pod with which a controller replaces an evicted pod. Its ephemeral claims are deleted and created again,
+        because they belong to the pod."""
         self._made += 1
         if not self._created:
             known = (item.metadata.creation_timestamp or "" for item in self._driver.objects.values())
@@ -136,8 +138,8 @@ class PreemptedPods:
             self._driver.create(claim)
 
     def _new_name(self, victim: Pod) -> str:
-        """What the controller gives the new pod: the old name for a StatefulSet, else its stem with a number. A number takes
-        the place of random letters, so that two runs have the same names."""
+        """Name of the new pod that the controller creates: the old name for a StatefulSet, otherwise the stem of the old name
+        with a number. A number replaces random letters, so that two runs have the same names."""
         owner = victim.controller()
         if owner is not None and owner.kind == _NAMED_BY_ORDINAL:
             return victim.name
@@ -255,6 +257,7 @@ class VolumeController:
             self._driver.update(msgspec.structs.replace(volume, status=PhaseStatus(phase=AVAILABLE)))
 
     def _serve_all(self) -> None:
+        """Try to bind or provision all waiting claims. Claims that are gone are forgotten."""
         for key in list(self._waiting):
             claim = self._storage.claims.get(key)
             if claim is None:

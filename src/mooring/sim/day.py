@@ -291,6 +291,8 @@ class Day:
             self._parts.lap("generating")
 
     def _change(self, change: PlannedChange) -> None:
+        """Make a planned change: create, update or remove an object. A change of a pod is ignored if another pod has its name
+        by now."""
         item, driver = change.item, self._driver
         held = driver.objects.get((type(item).__name__, item.key))
         if isinstance(item, Pod) and isinstance(held, Pod) and held.id != item.id:
@@ -311,6 +313,7 @@ class Day:
             self._leave(item.id, "deleted")
 
     def _arrive(self, arrival: Arrival) -> None:
+        """Create an arriving pod. An older pod with its name is removed first."""
         self._arrived += 1
         held = self._driver.objects.get(("Pod", arrival.pod.key))
         if held is not None:  # a StatefulSet makes the next pod of a name when the last one is gone

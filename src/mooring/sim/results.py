@@ -17,7 +17,7 @@ from mooring.scheduler.decision import Decision, Diagnosis
 from mooring.scheduler.scheduler import Scheduler
 from mooring.sim.group_states import GroupState
 
-# ---- What keeps pods from nodes, counted over many attempts: the reasons of the filters, in upstream's words.
+# ---- Reasons that keep pods from nodes, counted over many attempts: those of the filters, in upstream's words.
 
 
 REASONS = 1000
@@ -156,7 +156,7 @@ class Story:
     """The moments of one pod, as far as they are kept."""
 
     pod: str
-    """Its key."""
+    """Key of the pod, `namespace/name`."""
     moments: deque[Moment] = field(default_factory=lambda: deque(maxlen=MOMENTS))
     left_out: int = 0
     """How many earlier moments were dropped."""
@@ -250,12 +250,12 @@ class Fate(Enum):
     SCHEDULED = "scheduled"
     UNSCHEDULABLE = "unschedulable"
     WAITING = "waiting"
-    """It has room on a node, and a Permit plugin makes it wait."""
+    """The pod has room on a node, and a Permit plugin makes it wait."""
     GATED = "gated"
     IGNORED = "ignored"
     ERROR = "error"
     PREEMPTED = "preempted"
-    """It was placed and then preempted, and has no controller that creates it again."""
+    """The pod was placed and then preempted, and has no controller that creates it again."""
 
 
 @dataclass(slots=True)

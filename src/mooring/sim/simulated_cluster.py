@@ -227,6 +227,8 @@ class SimulatedCluster:
         return decision
 
     def _record(self, key: str, decision: Decision) -> None:
+        """Keep the latest decision about a pod: the chosen node, or the reasons why no node fits. Details that take memory
+        are dropped."""
         self._decided.append(key)
         self.diagnoses.pop(key, None)
         if isinstance(decision, Placement):
@@ -235,6 +237,7 @@ class SimulatedCluster:
             self.diagnoses[key] = decision.diagnosis
 
     def _evicted(self, victim: Pod, preemptor: Pod) -> None:
+        """Record the eviction of a pod, with its node and the pod that preempted it."""
         pod = self._pods.get(victim.key, victim)
         eviction = SimulatedEviction(pod, victim.spec.node_name, preemptor.key)
         self.evictions.append(eviction)

@@ -40,7 +40,7 @@ UNTIL_NS = 3600 * NS_PER_S
 """When a simulation stops on the simulated clock though pods are still attempted again and again."""
 
 ATTEMPTS_A_POD = 1000
-"""It also stops after so many attempts, as a mean over all pending pods: a plugin may let its pods retry for ever."""
+"""Limit of a simulation: the mean number of attempts over all pending pods. A plugin may let its pods retry for ever."""
 
 _FATES: dict[type[Decision], Fate] = {Placement: Fate.SCHEDULED, NoFit: Fate.UNSCHEDULABLE, DecisionError: Fate.ERROR}
 
@@ -160,7 +160,7 @@ class Simulation:
     def _bound(self, pod: Pod) -> None:
         self._bound_ns[pod.key] = self._simulated.passed_ns()
 
-    # ---- What became of the pods
+    # ---- Outcomes of the pods
 
     def _results(self) -> list[PodResult]:
         """Results in the order of the first attempts, then those of pods that were never attempted."""

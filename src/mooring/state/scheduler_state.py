@@ -23,8 +23,8 @@ from mooring.scheduler.scheduler import Scheduler
 from mooring.scheduler.under_way import Binding
 
 _KEPT = tuple(sorted({*QueuedPod.__struct_fields__} - {"began_ns", "key", "pod", "start", "uid"}))
-"""What is saved of an entry, in the order in which it is written; the other fields follow from its pod, its gate or the
-attempt that is under way, or are for metrics."""
+"""Fields of a queue entry that are saved, in the order in which they are written. The other fields follow from the pod, its
+gate or the current attempt, or are for metrics."""
 
 PodNumber = int
 """The position of a pod in `SchedulerState.pods`."""
@@ -43,11 +43,12 @@ class SavedBinding(msgspec.Struct, rename="camel"):
     pod: PodNumber
     """As it is assumed."""
     uid: str
-    """Of its entry, which is in flight."""
+    """The uid of the queue entry of the pod. The entry is in flight."""
 
 
 class SchedulerState(msgspec.Struct, rename="camel"):
-    """All that a scheduler needs to go on. Pods are written once, and named by their number."""
+    """State from which a scheduler can continue. Each pod is written once, and other fields refer to it by its
+    number."""
 
     now_ns: int
     rows: list[str]
@@ -192,6 +193,7 @@ def restoring(scheduler: Scheduler, state: SchedulerState) -> Iterator[None]:
 
 
 def _restore_objects(core: Core, state: SchedulerState) -> Iterator[None]:
+    """Put the saved objects and nodes into the cluster, one in each step. Nodes get the rows that they had before."""
     for kind, written in state.objects.items():
         decoder = msgspec.json.Decoder(KINDS[kind].struct)
         for item in written:

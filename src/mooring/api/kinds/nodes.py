@@ -57,6 +57,8 @@ def _faults(item: JsonObject) -> list[Cause]:
 
 
 def _version_faults(spec: JsonObject) -> Iterator[Cause]:
+    """Yield the errors in the versions of a LeaseCandidate: both must be semantic versions, and the binary must not be older
+    than the version that it emulates."""
     binary, emulated = spec.get("binaryVersion", ""), spec.get("emulationVersion", "")
     if emulated and version_of(emulated) is None:
         yield field_invalid("spec.emulationVersion", emulated, "must be a valid semantic version")
@@ -69,6 +71,8 @@ def _version_faults(spec: JsonObject) -> Iterator[Cause]:
 
 
 def _strategy_faults(spec: JsonObject) -> Iterator[Cause]:
+    """Yield the errors in the strategy of a LeaseCandidate. OldestEmulationVersion is the only strategy of Kubernetes itself,
+    and it needs an emulation version."""
     strategy = spec.get("strategy", "")
     if not strategy:
         yield field_required("spec.strategy")

@@ -106,7 +106,7 @@ def json_patch_faults(body: bytes) -> list[str]:
 def yaml_duplicates(text: bytes) -> list[str]:
     """The keys that YAML gives twice, by line, in the words of Go's decoder."""
     with suppress(msgspec.DecodeError, RecursionError):
-        # What is applied is called YAML, but most clients send JSON, which is read much faster.
+        # The content type of an applied object is YAML, but most clients send JSON, which is read much faster.
         if not has_repeats(text, msgspec.json.decode(text)):
             return []
     return [

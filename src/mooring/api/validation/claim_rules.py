@@ -88,6 +88,8 @@ def check_device_claim(path: str, claim: devices.DeviceClaim) -> Problems:
 
 
 def _request(path: str, request: devices.DeviceRequest) -> Problems:
+    """Yield the problems of one request of a claim. It has either `exactly` or a list `firstAvailable`, whose entries are
+    checked like exact requests."""
     yield from rules.short_name(f"{path}.name", request.name)
     if (request.exactly is None) == (not request.first_available):
         found = NOTHING_THERE if request.exactly is None else "both"
@@ -160,6 +162,8 @@ def _device(path: str, device: devices.Device) -> Problems:
 
 
 def _attribute(path: str, attribute: devices.DeviceAttribute) -> Problems:
+    """Yield the problems of a device attribute. It has exactly one value or one list of values, and a list must not be
+    empty."""
     single = (attribute.int_value, attribute.bool_value, attribute.string_value, attribute.version_value)
     lists = (attribute.int_values, attribute.bool_values, attribute.string_values, attribute.version_values)
     count = sum(value is not None for value in (*single, *lists))

@@ -198,6 +198,8 @@ def _gates(path: str, spec: pod_spec.PodSpec) -> Problems:
 
 
 def _volumes(path: str, volumes: Iterable[pod_spec.Volume]) -> Problems:
+    """Yield the problems of the volumes of a pod: names must be unique, a claim must be named, and the template of an
+    ephemeral claim must be valid."""
     places = []
     for i, volume in enumerate(volumes):
         yield from rules.short_name(f"{path}[{i}].name", volume.name)
@@ -267,6 +269,8 @@ def check_templates(path: str, templates: Sequence[PodGroupTemplate]) -> Problem
 def _group(
     path: str, policy: GroupPolicy, constraints: GroupConstraints | None, claims: Sequence[pod_spec.PodResourceClaim]
 ) -> Problems:
+    """Yield the problems of a pod group or of its template: the scheduling policy, the topology keys, and the resource
+    claims."""
     yield from _policy(f"{path}.schedulingPolicy", policy)
     topologies = (constraints.topology or ()) if constraints is not None else ()
     place = f"{path}.schedulingConstraints.topology"

@@ -61,6 +61,9 @@ class Exec(_Written, rename="camel"):
 
 
 class User(_Written):
+    """Entry of `users` in a kubeconfig: the credentials of a user, and the user that it impersonates (`as`). A field with the
+    suffix `-data` holds the content itself instead of a path."""
+
     token: str = ""
     token_file: str = msgspec.field(default="", name="tokenFile")
     client_certificate: str = ""
@@ -177,6 +180,8 @@ def check_kubeconfig(path: Path) -> bytes:
 
 
 def _parsed(path: Path, text: bytes) -> _File:
+    """Parse the text of one kubeconfig file. Raises KubeconfigError, which names the file and the field but never a value,
+    because values may be secret."""
     try:
         file = msgspec.convert(_without_nulls(_yaml(path, text) or {}), _File)
     except msgspec.ValidationError as error:

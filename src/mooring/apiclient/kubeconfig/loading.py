@@ -94,6 +94,8 @@ def access_of(config: Kubeconfig, context: str, around: Surroundings) -> Connect
 
 
 def _context(config: Kubeconfig, name: str) -> Entry[Context]:
+    """Find the context of this name, or the current context if the name is empty. Raises KubeconfigError, which suggests
+    similar names."""
     files = os.pathsep.join(map(str, config.files))
     if not (name or config.current_context):
         raise KubeconfigError(files, "current-context", f"is not set{_there_are(config.contexts)}")
@@ -126,6 +128,8 @@ def _there_are(entries: Mapping[str, Any]) -> str:
 
 
 def _check_cluster(cluster: Entry[KubeconfigCluster]) -> None:
+    """Refuse a cluster without a usable server URL, with a password in the URL, or with TLS settings that contradict each
+    other."""
     value = cluster.value
     if not value.server:
         raise cluster.error("server", "is not set")
@@ -187,6 +191,8 @@ def _cluster_info(cluster: Entry[KubeconfigCluster], authority: bytes) -> dict[s
 
 
 def _credentials(user: Entry[User], cluster: Mapping[str, Any], around: Surroundings) -> Credentials:
+    """Build the credentials of a user from its kubeconfig entry: an exec plugin, or a token, a client certificate with its
+    key, and a user name with password."""
     value = user.value
     if value.auth_provider is not None:
         named = value.auth_provider.get("name", "")
@@ -226,6 +232,8 @@ def _secret(user: Entry[User], name: str, data: bytes, path: str, around: Surrou
 
 
 def _plugin(user: Entry[User], cluster: Mapping[str, Any]) -> ExecPlugin:
+    """Check the `exec` section of a user and convert it. A command with a directory is relative to the kubeconfig file; other
+    commands are found on PATH."""
     settings = user.value.exec
     assert settings is not None
     if not settings.command:
@@ -253,6 +261,8 @@ def _plugin(user: Entry[User], cluster: Mapping[str, Any]) -> ExecPlugin:
 
 
 def _impersonation(user: Entry[User]) -> tuple[tuple[str, str], ...]:
+    """HTTP headers with which the client impersonates another user. A uid, groups or extra values without a user name are an
+    error."""
     value = user.value
     headers = [("Impersonate-User", value.as_user)] if value.as_user else []
     if value.as_uid:

@@ -246,6 +246,8 @@ class Reflector:
             self.record.ended(WatchEnd.AFTER_EVENTS if has_told else WatchEnd.WITHOUT_EVENTS)
 
     async def _follow(self, params: Mapping[str, str]) -> None:
+        """Open one watch and take its events until the stream ends. The watch is ended here if not even a bookmark arrives
+        for longer than the limit."""
         silence_s = BOOKMARK_S + self._options.silence_s
         limit = SilenceLimit(silence_s, self._options.timing, f"GET {self.spec.url()}")
         stream: Any = self._source.watch(self.spec.url(), params)
@@ -295,6 +297,8 @@ class Reflector:
         await self._options.timing.sleep(self._pace.wait_s())
 
     def _complain(self, fault: Exception) -> None:
+        """Report that the watch failed. An expired watch is only logged, and the same text is not reported twice in a row. A
+        definite refusal of a kind that is not required settles the reflector, so that the start does not wait for it."""
         self.refusal = fault if isinstance(fault, ApiError) and is_definite(fault) else None
         if self.refusal is not None and not self.is_required:
             self.settled.set()

@@ -126,7 +126,7 @@ class WatchEnd(StrEnum):
     AFTER_EVENTS = "after_events"
     """The server or the network ended it after events. Servers do so regularly, and the reflector resumes at once."""
     WITHOUT_EVENTS = "without_events"
-    """The same, but the watch delivered no event."""
+    """The server or the network ended the watch before it delivered an event."""
     SILENT = "silent"
     """Nothing arrived, not even bookmarks, so the reflector ended it."""
     EXPIRED = "expired"

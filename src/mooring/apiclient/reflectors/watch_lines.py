@@ -109,6 +109,8 @@ class LineDecoder(Generic[T]):
     # ---- the slow way: each part is decoded separately, to find the one with the fault
 
     def _event_in_parts(self, line: bytes) -> WatchEvent[T]:
+        """Decode an event in two steps, type first, to find out which part of the line is malformed. Raises the error that an
+        ERROR event carries."""
         try:
             raw = msgspec.json.decode(line, type=_RawEvent)
         except _FAULTS as fault:
@@ -122,6 +124,8 @@ class LineDecoder(Generic[T]):
         return WatchEvent(raw.type, self._item(raw.object))
 
     def _page_in_parts(self, page: bytes) -> tuple[str, Iterator[T | MalformedObject]]:
+        """Decode a page of a list item by item, so that one malformed object does not make the other objects unreadable.
+        Returns the resource version of the list and the items."""
         try:
             read = msgspec.json.decode(page, type=_WatchPage[msgspec.Raw])  # type: ignore[type-var]
         except _FAULTS as fault:

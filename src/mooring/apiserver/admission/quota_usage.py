@@ -121,7 +121,7 @@ def kind_counted(name: str) -> KindSpec | None:
 
 
 def usage_of(resource: KindSpec, item: JsonObject, now_ns: int) -> Amounts:
-    """All that the object counts for."""
+    """Amounts that an object uses of each resource of a quota, in nano-units."""
     names = [name for name in (count_name(resource), resource.plural) if _COUNTS.get(name) is resource]
     counted: Amounts = dict.fromkeys(names, NANO)
     measure = _MEASURES.get(resource.storage)

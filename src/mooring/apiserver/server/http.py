@@ -79,13 +79,13 @@ class HttpServer:
 
     api: ResourceApi
     token: str = ""
-    """What clients must bring; empty: nothing."""
+    """Bearer token that clients must send; empty: clients need none."""
     report: Report = lambda text, error: None
     address: str = ""
     limits: HttpLimits = field(default_factory=HttpLimits)
     _shell: HttpShell | None = None
     _watches: set[asyncio.Event] = field(default_factory=set)
-    """What wakes each open watch."""
+    """One event for each open watch. Setting it wakes the watch."""
     _is_stopping: bool = False
 
     async def start(self, host: str, port: int, tls: ssl.SSLContext | None = None) -> int:

@@ -129,7 +129,8 @@ def _has(elements: list[Any], others: list[Any]) -> bool:
 
 
 def _merge(mapping: dict[Any, Any], more: dict[Any, Any]) -> dict[Any, Any] | Fault:
-    """Both maps; a key that both have is an error. The planner does this in place where it can (evaluation.inserting)."""
+    """Merge two maps. A key that is in both is an error. The planner does this in place where it can
+    (evaluation.inserting)."""
     for key in more:
         if key in mapping:
             return Fault(f"insert failed: key {key} already exists")

@@ -21,7 +21,7 @@ from mooring.cel.language.syntax import CallExpression, ListLiteral, Literal, Sy
 from mooring.cel.library import Overload, member, plain
 from mooring.cel.values import Fault, TypeName, Uint, keys_of, size_of
 
-# What Go's strings.TrimSpace removes (unicode.IsSpace); Python's strip() removes a few more.
+# Characters that Go's strings.TrimSpace removes (unicode.IsSpace); Python's strip() removes a few more.
 _SPACE = " \t\n\v\f\r\x85\xa0\u1680" + "".join(map(chr, range(0x2000, 0x200B))) + "\u2028\u2029\u202f\u205f\u3000"
 _QUOTED = {
     "\a": "\\a", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\v": "\\v", "\\": "\\\\", '"': '\\"'

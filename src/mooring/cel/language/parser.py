@@ -27,7 +27,7 @@ _LEVELS: tuple[tuple[str, ...], ...] = (_RELATIONS, ("+", "-"), ("*", "/", "%"))
 _FIRST = (
     "'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER"
 )
-"""What an expression may begin with, in the words of cel-go's message."""
+"""Tokens that an expression may begin with, in the words of cel-go's message."""
 
 
 def parse(source: str) -> SyntaxNode:

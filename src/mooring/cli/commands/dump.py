@@ -103,6 +103,8 @@ def _check_use(output: str, anonymize: bool, names: str | None, force: bool) -> 
 
 
 def _check_target(output: str, force: bool) -> None:
+    """Refuse an output path that cannot take a dump, before the cluster is read: a folder, a device, an existing file without
+    --force, or a path in a folder that does not exist."""
     path = Path(output)
     if path.is_dir():
         refuse(f"{output}: is a folder; name a file")

@@ -145,6 +145,8 @@ class _Replay:
             refuse(*str(fault).splitlines())
 
     def _run(self) -> None:
+        """Choose the kind of replay by the flags: step by step, in the dashboard, compared with another configuration, about
+        one pod, or a check of all recorded decisions."""
         if self._flags.config is None and not self._flags.open_loop:
             tell_notes(self._notes())
         if self._flags.step:

@@ -294,6 +294,8 @@ class _Task:
         return answer
 
     def _day(self, arrivals: Sequence[Arrival] | GeneratedLoad) -> DayAnswer:
+        """Simulate arrivals over time and show the progress on a bar. Results are written to the file of --results while the
+        simulation runs."""
         flags = self.flags
         with own_output(), _stays(flags.results) as file, LateBar("simulating") as bar:
             return run_day(
@@ -361,6 +363,7 @@ def _asked(answer: SimulationAnswer, wide: bool) -> Iterator[Block]:
 
 
 def _explained(answer: SimulationAnswer, explanation: Explanation, wide: bool) -> Iterator[Block]:
+    """Yield the blocks of text about one pod of a simulation: its outcome, the tables that explain it, and preemption."""
     yield [told_outcome(explanation)]
     found = answer.answers.get(explanation.pod.key)
     if found is not None:

@@ -80,12 +80,12 @@ K = TypeVar("K", bound=Hashable)
 
 
 def claim_id(claim: ResourceClaim) -> str:
-    """What a claim is known by: its uid, or its key where a manifest has none."""
+    """Identifier of a claim: its uid, or its key if a manifest has no uid."""
     return claim.uid or claim.key
 
 
 class Consumption(msgspec.Struct):
-    """What shares of one device consume of its capacity, in nano-units."""
+    """Sum of the capacity that all shares of one device consume, in nano-units, and the number of these shares."""
 
     shares: int = 0
     amounts: dict[str, int] = msgspec.field(default_factory=dict)

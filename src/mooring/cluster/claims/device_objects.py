@@ -1,5 +1,6 @@
-"""What follows from device objects other than claims: which class serves an extended resource, and slices with the taints of
-DeviceTaintRules, by which administrators add to what drivers publish (feature gate DRADeviceTaintRules)."""
+"""Results from device objects other than claims: the device class that serves an extended resource, and the ResourceSlices
+with the taints of DeviceTaintRules, with which administrators add taints to the devices that drivers publish (feature gate
+DRADeviceTaintRules)."""
 
 from collections.abc import Iterable, Iterator, Mapping
 
@@ -127,6 +128,8 @@ class TaintedSlices:
             self._taint(name)
 
     def _taint(self, name: str) -> None:
+        """Compute the tainted version of a ResourceSlice again, or drop it if no DeviceTaintRule taints a device of the
+        slice."""
         published = self._slices.get(name)
         tainted = (
             None if published is None or not self._rules else _with_taints(published, list(self._rules_of(published)))

@@ -24,7 +24,7 @@ from mooring.model.volumes import (
     zones_of,
 )
 
-# ---- What storage drivers call the volumes that pods use: (driver, handle). One volume counts once on a node
+# ---- Names that storage drivers give to the volumes of pods: (driver, handle). One volume counts once on a node
 
 
 VolumeHandle = tuple[str, str]
@@ -120,7 +120,7 @@ K = TypeVar("K")
 
 
 class RowVolumes(msgspec.Struct, frozen=True):
-    """What the pods of a node use, and what is attached to it."""
+    """Volumes and claims that the pods on a node use, and the volumes that are attached to the node."""
 
     used: frozenset[VolumeHandle] = frozenset()
     attached: frozenset[VolumeHandle] = frozenset()
@@ -142,7 +142,7 @@ class RowVolumes(msgspec.Struct, frozen=True):
 
 
 NOTHING = RowVolumes()
-"""Of most rows; shared, so that equality is quick."""
+"""Value of the rows without volumes, which are the most. They share it, so that a comparison is quick."""
 
 
 def volumes_of_row(storage: StorageView, pods: Iterable[Pod], attachments: Sequence[VolumeAttachment]) -> RowVolumes:
@@ -197,7 +197,7 @@ class VolumesOnNodes:
         self._node_of_attachment: dict[str, str] = {}
 
     def row(self, row: int) -> RowVolumes:
-        """What is known of a row since the last `refresh`."""
+        """Volumes of the node of a row, as of the last `refresh`."""
         return self._rows.get(row, NOTHING)
 
     def attachments(self, row: int) -> list[VolumeAttachment]:

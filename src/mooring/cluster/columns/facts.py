@@ -1,4 +1,5 @@
-"""What the node table holds of a node, read from the object at once: what can fail fails before a column changes."""
+"""Values that the node table holds about a node. They are read from the object at once, so that an error occurs before a
+column changes."""
 
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
@@ -29,7 +30,7 @@ class NodeFacts(msgspec.Struct, frozen=True):
 
 
 NO_FACTS = NodeFacts()
-"""Of a row that has no node."""
+"""Values of a row that has no node."""
 
 
 def facts_of(node: Node) -> NodeFacts:
@@ -48,7 +49,7 @@ def facts_of(node: Node) -> NodeFacts:
 
 @lru_cache(maxsize=64)
 def _amounts(written: tuple[tuple[str, QuantityText], ...]) -> tuple[Mapping[str, int], int]:
-    """What a node has of each resource, and how many pods it allows.
+    """Allocatable amounts of a node by resource, in the units of the node table, and the number of pods that the node allows.
 
     Hot: as a rule nodes of one type write the same amounts, and a cluster has few types. To put such a node with three
     resources into the table takes 77 thousand instructions instead of 97; where no two nodes write the same, it takes 4 %

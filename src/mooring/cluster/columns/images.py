@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from mooring.cluster.columns.labels import grown
 
 _NOTHING: Mapping[str, int] = {}
-"""What a row sees of images that has none."""
+"""Image counts of a row whose node has no images."""
 
 
 class Image:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 Ints = NDArray[np.int64]
 Integers = NDArray[np.signedinteger[Any]]
-"""Of any size."""
+"""Array of signed integers of any size."""
 SmallInts = NDArray[np.int16]
 """Scores, and sums of a few of them. Hot: NumPy turns floats into these three times as fast as into 64-bit integers, and
 what is kept for a shape has their size, so that nothing is converted on the way."""

@@ -115,7 +115,7 @@ class LabelColumn:
         self.is_nowhere = False
         """Whether no node had the label when the column was made. Such a column is not kept up to date."""
         self._places: tuple[int, ValueRows] | None = None
-        """What `places` last answered, with the version that it is for."""
+        """Cache of `places`: the version of the column and the answer for this version."""
 
     @property
     def width(self) -> int:

@@ -56,7 +56,7 @@ class PortUse:
         return ip in self._used.get((protocol, number), {}).get(row, ())
 
     def uses(self) -> list[tuple[int, HostPort]]:
-        """All that is taken: rows and ports."""
+        """The host ports in use, each with its row."""
         return [
             (row, (ip, protocol, port))
             for (protocol, port), rows in self._used.items()

@@ -1,4 +1,5 @@
-"""What nodes have of each resource and what their pods request of it, as matrices: resources x rows of the node table.
+"""Allocatable amounts of nodes and requests of the pods on them, by resource, as matrices: resources x rows of the node
+table.
 
 Units: cpu in milli-CPU, memory and ephemeral storage in bytes, extended resources in whole units.
 
@@ -71,7 +72,8 @@ class ResourceAmounts:
         self._pods_on = pods_on
         self._capacity = 0
         self._origin: ResourceAmounts | None = None
-        """What this is a copy of. A copy takes the places of resources from there, so that both agree."""
+        """The object that this one is a copy of. A copy takes the places of resources from the original, so that both
+        agree."""
 
         self.resource_book: dict[str, int] = {name: i for i, name in enumerate(FIRST_CLASS)}
         """Resource -> place, of those that have one."""
@@ -81,7 +83,7 @@ class ResourceAmounts:
         """How many nodes have an extended resource. One that no node has is not in it."""
         self._free_places: list[int] = []
         self._places: dict[tuple[str, ...], tuple[int, Resources]] = {}
-        """What `resources` answered, with the version that it is for."""
+        """Cache of `resources`, by names: the version and the answer for this version."""
 
         self.allocatable: Column = np.zeros((len(FIRST_CLASS) + 1, 0), np.int64)
         self.requested: Column = self.allocatable.copy()
@@ -133,7 +135,7 @@ class ResourceAmounts:
         return list(self._suppliers)
 
     def suppliers(self) -> dict[str, int]:
-        """The same, with the number of nodes that have each."""
+        """The number of nodes that have each resource, besides cpu, memory and ephemeral storage."""
         return dict(self._suppliers)
 
     def supply(self, node: Node | None, change: int) -> None:
@@ -194,6 +196,8 @@ class ResourceAmounts:
                     add_exactly(self.scored, self._scored_beyond, places[name], row, scored)
 
     def _take_places(self, names: Iterable[str]) -> None:
+        """Free the places of resources that no node has any more. Other resources may get these places, so
+        `resources_version` grows."""
         places = [self.resource_book.pop(name) for name in names if name in self.resource_book]
         if places:
             _clear_lines(self.allocatable, places)
@@ -220,7 +224,7 @@ class ResourceAmounts:
         self.scored = _copy(self.scored, 0, capacity)
 
     def put_allocatable(self, row: int, amounts: Mapping[str, int]) -> None:
-        """What the node of a row has, by resource; resources without a place are left out."""
+        """Write the allocatable amounts of the node of a row, by resource. Resources without a place are left out."""
         _clear_row(self.allocatable, row)
         if max(amounts.values(), default=0) >= MAX_AMOUNT:
             self.huge_rows.add(row)
@@ -240,7 +244,8 @@ class ResourceAmounts:
                 add_exactly(self.scored, self._scored_beyond, index, row, change * scored)
 
     def add_requested(self, pod: Pod, row: int, change: int) -> None:
-        """The same in a sketch, whose `scored` belongs to the original."""
+        """Add the requests of a pod to a row (+1) or subtract them (-1), in a sketch. A sketch shares `scored` with the
+        original, so only `requested` changes."""
         for name, (amount, _) in pod.shape.held.items():
             index = self.resource_book.get(name)
             if index is not None:
@@ -267,7 +272,8 @@ class ResourceAmounts:
         return there, sum(pod.shape.exact_held.get(name, 0) for pod in self._pods_on[row])
 
     def kept_aside(self, index: int, row: int) -> tuple[int | None, int | None]:
-        """What is requested and what scores count, where a cell cannot show the sum; None: it can. For checks."""
+        """The exact sums of a cell, requested and scored, if they are too large for the cell; None for a sum that fits. For
+        checks."""
         return self._requested_beyond.get((index, row)), self._scored_beyond.get((index, row))
 
     def free_on(self, name: str, rows: Sequence[int]) -> list[int]:

@@ -145,7 +145,7 @@ def _facts(volume: PersistentVolume) -> Facts:
 
 
 def _place(volume: PersistentVolume) -> tuple[object, ...]:
-    """What decides rank and columns."""
+    """The properties of a volume that decide its rank and its values in the columns."""
     return volume.capacity_nano, volume.reach, _facts(volume)
 
 

@@ -46,22 +46,22 @@ class FloatColumns:
         self.position = self._node_position = -1
         """How far the touches of rows, and those of nodes among them, are taken in."""
         self.version = -1
-        """Of the places of resources."""
+        """Version of the places of resources (`resources_version`) that the matrices have."""
         self._layout: tuple[int, ...] = ()
         """The sizes and places that the matrices fit; any change means to build them anew."""
         self.divisor: Floats = np.zeros((0, 0))
-        """What is allocatable, at least 1: where a node has nothing of a resource, nothing is divided by zero."""
+        """Allocatable amounts, at least 1: this avoids a division by zero if a node has nothing of a resource."""
         self.held: Floats = self.divisor
-        """What is requested."""
+        """Sum of the requests of the pods on a node, in the units of the node table."""
         self.free: Floats = self.divisor
         """How many more pods the node takes (`PODS`), and what is allocatable less what is requested: one line more than the
         others, so that one comparison tells whether a pod fits."""
         self.free_percent: Floats = self.divisor
-        """What is allocatable less what scoring takes for requested, times 100."""
+        """Allocatable amount minus the requests as scoring counts them, times 100."""
         self._least_free: list[float] = []
         """By line of `free`: no row has less. Some rows may have got more since."""
         self._least_scored_room: list[float] = []
-        """The same of `free_percent`, divided by 100."""
+        """Lower bounds for the lines of `free_percent`, divided by 100: no row has less."""
         self._changes = 0
         """Rows that changed since these two were the least numbers themselves."""
         self.lacks: Mask = np.zeros(0, np.bool_)
@@ -69,11 +69,11 @@ class FloatColumns:
         self._imbalances: dict[tuple[int, int], SmallInts] = {}
         """By (first, last) resource: what `imbalance` says."""
         self._divisors: tuple[NDArray[np.intp], slice, Floats] | None = None
-        """What `divisor_of` answered last."""
+        """Cache of the last answer of `divisor_of`, with its arguments."""
         self._scratch: Floats = self.divisor
         """For `sums`."""
         self._has_all: dict[tuple[int, int], bool] = {}
-        """What `has_all` has answered."""
+        """Cache of `has_all`."""
         self.is_exact = False
         """Whether all amounts are below EXACT. False: callers must use integers."""
 
@@ -101,6 +101,8 @@ class FloatColumns:
         )
 
     def _follow(self) -> None:
+        """Bring the matrices up to date with the node table: single rows if few were touched, and everything if more than an
+        eighth of them were or if the layout of the table changed."""
         nodes, amounts = self.nodes, self.nodes.amounts
         rows, changed = nodes.touches.since(self.position), self._changed_nodes()
         self.position, self._node_position = nodes.touches.end, nodes.node_touches.end
@@ -167,7 +169,7 @@ class FloatColumns:
         return self._least_free[PODS] >= 1
 
     def have_scored_room(self, resources: slice, amounts: Sequence[float]) -> bool:
-        """The same as `have_room` for what scoring takes for free, in `free_percent`."""
+        """Whether every row has at least these amounts free as scoring counts them, in `free_percent`; False: perhaps not."""
         return all(map(le, amounts, self._least_scored_room[resources]))
 
     def _find_least(self) -> bool:
@@ -192,6 +194,8 @@ class FloatColumns:
         return found
 
     def _work_out_all(self) -> None:
+        """Compute all matrices from the integer columns of the node table. `is_exact` becomes False if an amount is too large
+        for exact floating-point numbers."""
         nodes, amounts, height = self.nodes, self.nodes.amounts, self.nodes.height
         allocatable, requested, scored = (
             matrix[:MAX_LINES, :height] for matrix in (amounts.allocatable, amounts.requested, amounts.scored)

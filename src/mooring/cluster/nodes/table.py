@@ -354,6 +354,7 @@ class NodeTable:
         return range(self.height) if touched is None else touched
 
     def _put_facts(self, row: int, facts: NodeFacts) -> None:
+        """Write all values of a node to its row, and note that the row was touched."""
         self.amounts.put_allocatable(row, facts.allocatable)
         self.allowed_pods[row] = facts.allowed_pods
         self.unschedulable[row] = facts.unschedulable

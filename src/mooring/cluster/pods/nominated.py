@@ -31,7 +31,7 @@ _FIRST_CAPACITY = 16
 
 
 class Crowd(NamedTuple):
-    """What nominated pods will take. Do not write to it."""
+    """Sum of the requests of nominated pods, and their number, by row. The caller must not write to it."""
 
     rows: NDArray[np.intp]
     """Each once, in any order."""
@@ -94,7 +94,7 @@ class NominatedColumns:
             self._requested[:, place] = self._requested[:, last]
 
     def crowd(self, priority: int, but: str | None) -> Crowd:
-        """What the pods of at least this priority will take, without the pod with the id `but`."""
+        """Sum the requests of the nominated pods of at least this priority, without the pod with the id `but`."""
         count = len(self._ids)
         chosen = (self._priority[:count] >= priority) & (self._row[:count] != _NO_ROW)
         own = self._place_of.get(but) if but is not None else None
@@ -236,11 +236,11 @@ class NominatedLoad:
         return self._tallies.tallies
 
     def crowd_beside(self, pod: Pod) -> Crowd:
-        """What the nominated pods that `pod` must leave room for will take, on the rows where there are any."""
+        """Sum the requests of the nominated pods that `pod` must leave room for, on the rows that have such pods."""
         return self.crowd_from(pod.priority, pod.id)
 
     def crowd_from(self, priority: int, but: str | None = None) -> Crowd:
-        """What nominated pods of at least this priority will take, without the pod with the id `but`."""
+        """Sum the requests of the nominated pods of at least this priority, without the pod with the id `but`."""
         there = ((name, pod) for name, pods in self._on.items() for pod in pods.values())
         self._columns.settle(self._table_stamp(), self._nodes, there)
         crowd = self._columns.crowd(priority, but)
@@ -262,7 +262,8 @@ class NominatedLoad:
         return Crowd(np.array([row for row, _ in found], np.intp), requested, counts)
 
     def sums_on(self, row: int, priority: int, but: str | None = None) -> tuple[dict[int, int], int] | None:
-        """What nominated pods take on one row, in plain numbers: amounts by place of the resource, and the number of pods."""
+        """Sum the requests of the nominated pods on one row, in plain numbers: amounts by place of the resource, and the
+        number of pods. None if the row has no such pods."""
         there = self._on.get(self._nodes.names[row])
         if there is None:
             return None

@@ -40,7 +40,7 @@ class GroupCycle(msgspec.Struct):
     scheduled_before: int
     """How many members had a node, or were about to, before the attempt."""
     state: dict[Hashable, Any] = msgspec.field(default_factory=dict)
-    """What plugins keep for the members that follow, each under its own key."""
+    """Data that plugins keep for the next members of the group, each plugin under its own key."""
 
 
 class PodGroups:

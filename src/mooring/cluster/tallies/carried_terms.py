@@ -24,7 +24,7 @@ from mooring.model.pod import Pod
 
 
 KINDS = ("anti", "affinity", "preferred")
-"""Of terms, as CarriedTerm names them."""
+"""Kinds of terms, as in `CarriedTerm.kind`: required anti-affinity, required affinity, and preferred terms of both."""
 
 _FEW_RULES = 16
 """Lists whose selectors have up to so many rules, each selector counting as one more, are tried each time. What larger ones
@@ -32,7 +32,7 @@ say is remembered, for as many cases as they have rules: thousands of pods may c
 
 
 class Concern(msgspec.Struct):
-    """What a list of terms says about pods of one label set, added up by topology key. It may say nothing."""
+    """Affinity terms of one list that match pods of one label set, summed by topology key. It is empty if no term matches."""
 
     anti: dict[str, int] = msgspec.field(default_factory=dict)
     """Required anti-affinity: how many terms."""
@@ -44,14 +44,15 @@ class Concern(msgspec.Struct):
     """Preferred affinity: how many terms."""
 
     _present: "tuple[int, Concern] | None" = None
-    """What `among` last returned, with the version of the label keys."""
+    """Cache of `among`: the version of the label keys and the answer for this version."""
 
     def __bool__(self) -> bool:
         """Whether the terms say anything about these pods."""
         return bool(self.anti or self.affinity or self.preferred)
 
     def among(self, labels: LabelColumns) -> "Concern":
-        """What of it is about labels that nodes have: there may be thousands that none has. Do not write to it."""
+        """The part of the concern whose topology keys are labels of some node: terms may name thousands of keys that no node
+        has. The caller must not write to it."""
         if self._present is None or self._present[0] != labels.keys_version:
             parts = (self.anti, self.affinity, self.preferred, self.preferred_terms)
             there = ({key: number for key, number in part.items() if labels.has(key)} for part in parts)
@@ -60,7 +61,8 @@ class Concern(msgspec.Struct):
         return self._present[1]
 
     def of(self, kind: str) -> dict[str, int]:
-        """What terms of one of the KINDS say."""
+        """The sums of one of the KINDS by topology key: the number of terms, or the sum of their weights for preferred
+        terms."""
         found: dict[str, int] = getattr(self, kind)
         return found
 
@@ -79,6 +81,8 @@ def concern_of(terms: Iterable[CarriedTerm], label_set: LabelSet, namespace_labe
 
 
 def _added_up(terms: Iterable[CarriedTerm]) -> Concern:
+    """Sum terms by kind and topology key. A required term counts 1 and a preferred term its weight; terms with the sign -1
+    are subtracted."""
     sums: dict[str, dict[str, int]] = {kind: defaultdict(int) for kind in (*KINDS, "preferred_terms")}
     for carried in terms:
         key, sign = carried.term.topology_key, carried.sign
@@ -116,11 +120,11 @@ class Carriers:
 
     @lazy
     def _full(self) -> Concern:
-        """What the terms say about a pod that all of them select."""
+        """The concern for a pod that all terms of the list select."""
         return _added_up(self.terms)
 
     def concern(self, label_set: LabelSet, namespace_labels: Labels, namespaces_version: int) -> Concern:
-        """What the terms say about pods of this label set. Do not write to it."""
+        """Sum the terms of the list that match pods of this label set. The caller must not write to the result."""
         if self._rules > _FEW_RULES:
             return self._cases.get(label_set, lambda: self._concern_of(label_set, namespace_labels), namespaces_version)
         if len(self.terms) > 1:
@@ -159,6 +163,7 @@ class Carriers:
         return found
 
     def fork(self) -> "Carriers":
+        """Copy for a what-if: the tally is copied, and the answers about label sets are shared."""
         other: Carriers = object.__new__(Carriers)
         other.__dict__.update(
             self.__dict__
@@ -168,17 +173,18 @@ class Carriers:
 
 
 _GONE = 64
-"""So many lists of terms that nobody carries any more are no reason to look through all of them again."""
+"""Number of lists without carriers that is always tolerated. With more than this, and more than there are carried lists, the
+lists without carriers are removed."""
 
 _FEW_NEW = 4
-"""So many new lists are tried one by one."""
+"""Largest number of new lists that are matched one by one. With more, the index selects candidates."""
 
 
 # ---- what all lists say about a pod
 
 
 class TermsAbout(msgspec.Struct):
-    """What the terms of pods on nodes say about pods of one label set, list by list."""
+    """Terms of pods on nodes that match pods of one label set, list by list."""
 
     label_set: LabelSet
     namespace_labels: Labels
@@ -209,7 +215,8 @@ class CarriedTerms:
         self.lists_of_kind: dict[str, int] = dict.fromkeys(KINDS, 0)
         """How many of them have terms of a kind. Hot: as a rule no list has terms of two of the kinds."""
         self._carriers: WeakKeyDictionary[PodTerms, list[Carriers]] = WeakKeyDictionary()
-        """The same by shape and namespace, so that terms are compared once for these and not for each pod."""
+        """The carried lists by the terms of a shape in a namespace, so that terms are compared once for these and not for
+        each pod."""
         self._arrivals: list[Carriers] = []
         """In the order in which they came, those included that are gone since."""
         self._arrival_index: TraitIndex[int] = TraitIndex()
@@ -254,7 +261,7 @@ class CarriedTerms:
             self._forget(carriers)
 
     def check(self, pods_on: Sequence[Sequence[Pod]]) -> list[str]:
-        """What is wrong with the counts of carried terms, compared with a recount of these pods (by row)."""
+        """Compare the counts of carried terms with a recount of these pods (by row). Returns a message if they differ."""
         found: Counter[tuple[object, int]] = Counter()
         for row, pods in enumerate(pods_on):
             for pod in pods:
@@ -310,7 +317,8 @@ class CarriedTerms:
     # ---- what they say about a pod
 
     def about(self, label_set: LabelSet, namespace_labels: Labels, namespaces_version: int) -> TermsAbout:
-        """What the terms say about a pod of this label set. Do not write to it. Good until pods come or go."""
+        """Find the terms of pods on nodes that match a pod of this label set. The caller must not write to the result, which
+        is valid until a pod comes or goes."""
         about = self._about.pop(label_set, None)
         if about is None or about.namespaces_version != namespaces_version:
             self._remembered += self.LABEL_SET if about is None else -len(about.concerns)
@@ -325,6 +333,8 @@ class CarriedTerms:
         return about
 
     def _look_at_new(self, about: TermsAbout) -> None:
+        """Bring the answer up to date: drop lists that no pod carries any more, and match the lists that came since. If many
+        came, the index selects those that can match the label set."""
         arrivals, label_set = self._arrivals, about.label_set
         about.concerns = {number: concern for number, concern in about.concerns.items() if not arrivals[number].is_gone}
         new: Iterable[int] = range(about.seen, len(arrivals))
@@ -340,8 +350,8 @@ class CarriedTerms:
         about.seen = len(arrivals)
 
     def lists(self, about: TermsAbout) -> Iterator[tuple[Concern, Tally]]:
-        """What each list says that says something, with the tally of the pods that carry it. It may be empty: the last pod
-        left."""
+        """Yield each list with terms that match, as its sums and the tally of the pods that carry it. The tally may be empty:
+        the last pod left."""
         for number, concern in about.concerns.items():
             yield concern, self._arrivals[number].tally
 

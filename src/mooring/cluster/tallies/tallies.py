@@ -123,7 +123,7 @@ def _sum(entries: tuple[NDArray[np.intp], NDArray[np.intp], Ints], weights: Ints
 
 
 TallyKey = tuple[PodPredicate, bool]
-"""What a tally counts: the pods that meet a predicate; and whether those that terminate count."""
+"""Key of a tally: the predicate that counted pods meet, and whether terminating pods count."""
 
 FEW_RULES = 128
 """A pod whose selectors have more rules than this, each selector counting as one more, should count for itself (`census`):
@@ -207,6 +207,8 @@ class PodTallies:
         return tally
 
     def _as_difference(self, predicate: PodPredicate) -> tuple[PodPredicate, PodPredicate] | None:
+        """Split a predicate into two whose counts are subtracted: the pods that a shared selector selects, minus those that
+        an excluded selector selects. None if the selector has no such form."""
         found = self._differences.get(predicate)
         if found is not None:
             return found
@@ -256,6 +258,7 @@ class PodTallies:
         self.terms.end_recount()
 
     def fork(self) -> "PodTallies":
+        """Copy for a what-if: pods can be counted in the copy without a change to this object."""
         other = PodTallies()
         other._capacity = self._capacity
         other._label_sets = {label_set: where.fork() for label_set, where in self._label_sets.items()}
@@ -288,6 +291,8 @@ class PodTallies:
         return faults
 
     def _count_label_set(self, pod: Pod, row: int, change: int) -> None:
+        """Add a pod of a label set to a row (+1) or remove it (-1), and update all tallies whose predicate its label set
+        meets. Terminating pods are counted apart, because some tallies leave them out."""
         where = self._label_sets.get(pod.label_set)
         if where is None:
             where = self._enter(pod.label_set)
@@ -323,7 +328,7 @@ class PodTallies:
         return tally
 
     def _label_sets_with(self, required: list[Trait] | None) -> Iterable[LabelSet]:
-        """Those that have one of the traits; None: all."""
+        """The label sets that have one of the traits; None stands for all label sets."""
         return self._label_sets if required is None else self._label_set_index.having(required)
 
     def _links_of(self, label_set: LabelSet) -> list[tuple[Tally, bool]]:

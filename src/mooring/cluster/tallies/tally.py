@@ -25,7 +25,7 @@ class _Sums(msgspec.Struct):
     """The pods of a tally by value of a label."""
 
     version: int
-    """Of the column: in another one rows have other values."""
+    """Version of the column that the sums are for. In another version rows may have other values."""
     counts: Counts
     total: int
     """How many are on rows with the label."""
@@ -36,7 +36,7 @@ RowChange = tuple[int, int]
 
 FEW_ROWS = 64
 _FEW_VALUES = 64
-"""What is few for a tally, of rows with pods and of values of a label."""
+"""Limits for a small tally: the number of rows with pods, and the number of values of a label."""
 
 
 class Tally:
@@ -82,7 +82,7 @@ class Tally:
 
     @property
     def sums(self) -> Mapping[LabelColumn, _Sums]:
-        """What is kept by value of a label, for checks."""
+        """The kept sums by value of a label, for checks."""
         return self._sums
 
     def add(self, change: RowChange) -> None:
@@ -98,6 +98,8 @@ class Tally:
                 sums.total += number
 
     def _put(self, row: int, change: int) -> None:
+        """Change the count of a row. When more than FEW_ROWS rows have pods, the counts move from a dict to an array with one
+        place for each row."""
         if self._sparse is None:
             count = self._dense.item(row) + change
             if count > self._most:
@@ -131,6 +133,8 @@ class Tally:
         return sums.counts if sums.total else None
 
     def _sums_over(self, column: LabelColumn) -> "_Sums":
+        """Return the sums by value of a label. They are computed again if the column has changed its values, and extended if
+        it got new values."""
         sums = self._sums.get(column)
         if sums is not None and sums.version == column.version:
             if len(sums.counts) < column.width:
@@ -143,6 +147,8 @@ class Tally:
         return sums
 
     def _sum_up(self, column: LabelColumn) -> Counts:
+        """Compute the number of pods by value of a label. If few rows of the array have pods, only these rows are added. Rows
+        without the label do not count."""
         if self._sparse is not None:
             found = sum_sparse(self._sparse, column, np.int32)
             return np.zeros(column.width, np.int32) if found is None else found
@@ -268,4 +274,4 @@ class TallyDifference:
 
 
 PodCounts = Tally | TallyDifference
-"""What answers how many pods meet a predicate: in all, by row, and by value of a label."""
+"""Source of the number of pods that meet a predicate: in total, by row, and by value of a label."""

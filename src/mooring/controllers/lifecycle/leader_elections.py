@@ -67,6 +67,8 @@ class LeaderElections(Controller):
         """By lease that has candidates: when it was seen to be assigned or renewed."""
 
     def concerned(self, write: StoreWrite) -> Iterable[Key]:
+        """Keys of the leases that an election may have to decide about after a write. The time of the last renewal of each
+        lease is noted here."""
         if write.storage == CANDIDATES.storage:
             return self._candidate_changed(write)
         if write.key not in self._standing:
@@ -78,6 +80,8 @@ class LeaderElections(Controller):
         return (write.key,)
 
     def _candidate_changed(self, write: StoreWrite) -> Iterable[Key]:
+        """Add, update or remove a LeaseCandidate. Returns the key of its lease, or nothing while the candidate has not
+        answered the last ping."""
         spec, key = write.object["spec"], write.key
         lease = key[0], spec["leaseName"]
         held = self._standing.setdefault(lease, {})

@@ -30,7 +30,7 @@ from mooring.model.requests import to_exact_units
 from mooring.model.shape import ANY_IP, HostPort, PodShape, shape_of
 from mooring.rules.conditions import holds
 
-# ---- What a kubelet checks before it starts a pod: upstream's predicate admit handler.
+# ---- Checks of a kubelet before it starts a pod: upstream's predicate admit handler.
 #
 # The scheduler has checked the same, but pods also come with a node in their spec, or from another scheduler.
 

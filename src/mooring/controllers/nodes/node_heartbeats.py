@@ -1,4 +1,4 @@
-"""What simulated nodes write of themselves: heartbeats and devices.
+"""Writes of simulated nodes about themselves: heartbeats, status and devices.
 
 Every living node renews its lease in kube-node-lease, and reports its status: that it is ready when it starts, and what is
 allocatable when its capacity changes. It publishes a slice for each driver of its devices.

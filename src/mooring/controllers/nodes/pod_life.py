@@ -37,7 +37,7 @@ _OURS = frozenset((SANDBOX, INITIALIZED, READY, CONTAINERS_READY))
 """Conditions that the kubelet owns; it keeps all others."""
 _SCHEDULED = "PodScheduled"
 _NOT_THE_KUBELETS = ("qosClass", "resourceClaimStatuses", "extendedResourceClaimStatus")
-"""What stays of a status when a kubelet rejects the pod."""
+"""Fields of a pod's status that the kubelet does not own and keeps when it rejects the pod."""
 
 TakeAddress = Callable[[], str]
 """Gives out a pod address."""

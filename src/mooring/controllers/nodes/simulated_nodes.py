@@ -13,7 +13,7 @@ from mooring.model.quantity import NANO, QuantityError, parse
 from mooring.model.release import KUBERNETES_VERSION
 from mooring.rules.conditions import condition_of, with_condition
 
-# ---- What a kubelet makes of the capacity of its node: allocatable is the capacity without what is reserved.
+# ---- Allocatable of a node, as the kubelet computes it: the capacity minus the reserved amounts.
 #
 # A kubelet knows its reservations from its configuration. A simulated one has none, so the difference between
 # capacity and allocatable, as the manifest of the node has them, stands for them.
@@ -142,7 +142,7 @@ def _fresh_status(status: JsonObject) -> JsonObject:
     return {**kept, "capacity": capacity, "allocatable": kept.get("allocatable") or dict(capacity)}
 
 
-# ---- What a kubelet reports of its node: that it is ready, under no pressure, and what machine it is.
+# ---- Report of a kubelet about its node: conditions (ready, no pressure) and facts about the machine.
 
 
 KUBELET_VERSION = f"v{KUBERNETES_VERSION}"
@@ -211,7 +211,7 @@ def _info(node: JsonObject) -> JsonObject:
     return {**machine, **_INFO, **system, **given}
 
 
-# ---- What pods see of their node: whether it lives and its address; and the addresses that nodes and pods get.
+# ---- Facts about a node that its pods need: whether it lives and its address; and the addresses that nodes and pods get.
 
 
 FAILED = "mooring.dev/failed"
@@ -241,7 +241,7 @@ class Host:
     address: str
     """Its internal address; empty: it has none yet."""
     addresses: list[JsonObject]
-    """The same as the list that pod statuses share."""
+    """The internal address as a list of entries with `ip`, empty if there is none. The statuses of pods share this list."""
 
     @classmethod
     def of(cls, node: JsonObject) -> "Host":

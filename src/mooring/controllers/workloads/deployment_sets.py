@@ -91,7 +91,7 @@ class Part:
 
     replicas: int
     most_before: int
-    """What all sets together were allowed when this one was last sized."""
+    """Number of pods that all sets together were allowed to have when this set was last sized."""
 
 
 def proportional(bounds: Bounds, parts: Sequence[Part]) -> list[int]:

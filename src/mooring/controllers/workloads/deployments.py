@@ -128,6 +128,8 @@ def has_deadline(sync: DeploymentSync) -> bool:
 
 
 def _counts(sync: DeploymentSync) -> dict[str, int]:
+    """Counts of the status of a Deployment, summed over its ReplicaSets. Pods that are wanted but not available count as
+    unavailable."""
     available = sum(available_of(item) for item in sync.sets)
     return {
         "replicas": _sum(sync.sets, "replicas"),

@@ -42,6 +42,8 @@ class JobGroups:
         return found[0] if usable else None
 
     def _group(self, job: JsonObject, workload: JsonObject) -> JsonObject | None:
+        """Find or create the PodGroup of a Job for its Workload; None if there are several, or if the Job does not control
+        the one that exists."""
         name = workload["metadata"]["name"]
         place = "spec.podGroupTemplateRef.workload.workloadName"
         found = [each for each in self._all(POD_GROUP.storage, job) if at(each, place) == name]
@@ -54,6 +56,7 @@ class JobGroups:
         return [each for each in self._api.store.all(storage) if each["metadata"]["namespace"] == namespace]
 
     def _new_workload(self, job: JsonObject) -> JsonObject | None:
+        """Create the Workload of a Job with one template of a pod group: a gang with as many pods as `parallelism`."""
         name = job["metadata"]["name"]
         policy = {"gang": {"minCount": job["spec"]["parallelism"]}}
         spec = {
@@ -64,6 +67,7 @@ class JobGroups:
         return self._create(GROUP_TEMPLATES, job, {"metadata": own, "spec": spec})
 
     def _new_group(self, job: JsonObject, workload: JsonObject) -> JsonObject | None:
+        """Create the PodGroup of a Job from the template of its Workload. The Job and the Workload own it."""
         name, template = workload["metadata"]["name"], workload["spec"]["podGroupTemplates"][0]
         owners = [owner_reference(JOBS, job), plain_reference(GROUP_TEMPLATES.api_version, "Workload", workload)]
         named = {"workload": {"workloadName": name, "podGroupTemplateName": template["name"]}}

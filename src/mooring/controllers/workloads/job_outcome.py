@@ -1,4 +1,5 @@
-"""What the pods of a Job came to, and what follows from it: complete, failed, or how many pods should run now."""
+"""Results of the pods of a Job, and the next action that follows from them: complete, failed, or the number of pods that
+should run now."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field

@@ -85,6 +85,7 @@ class OwnedPods:
         return faults if +self._states == states else [*faults, f"the states are {self._states}, not {states}"]
 
     def _labels_of(self, key: Key, pod: JsonObject) -> Labels:
+        """Labels of a pod as a set. Pods with the same labels share one set."""
         # Hot: a new status leaves the labels what they were, the very same dict, and building a set takes 0.4 µs.
         labels = pod["metadata"].get("labels")
         before = self.pods.get(key)
@@ -103,7 +104,7 @@ class OwnedPods:
 
 
 NO_PODS = OwnedPods()
-"""What a controller without pods has. It must not be changed."""
+"""Shared value for a controller without pods. Nothing may change it."""
 
 
 class OwnedPodIndex:

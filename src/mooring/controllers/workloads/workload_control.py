@@ -1,5 +1,5 @@
-"""What the controllers of workloads share: which writes concern them, how they adopt and release objects by their selector,
-how they create and delete pods with events about it, and the revisions of their templates."""
+"""Common parts of the controllers of workloads: which writes concern them, how they adopt and release objects by their
+selector, how they create and delete pods with events about it, and the revisions of their templates."""
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass

@@ -16,7 +16,7 @@ from mooring.inputs.loaded_cluster import LoadedCluster
 from mooring.kit.yaml_reader import YamlFault, keep_last, read_documents
 
 MAX_CHANGES = 100
-"""Of one question: each is followed by a simulation until nothing moves."""
+"""Largest number of changes in one question. After each change the cluster is simulated until nothing moves."""
 
 
 def what_if_content(loaded: LoadedCluster, asked: AskedChanges) -> dict[str, Any]:

@@ -1,4 +1,5 @@
-"""What a process that answers a question gets: the question, how the cluster is scheduled, and its objects, line by line.
+"""Input of a process that answers a question: the question, the settings of the scheduler, and the objects of the cluster,
+line by line.
 
 The objects of the model are values, so that taking references to them takes one moment (some milliseconds for 100,000 pods).
 They are encoded later, while the scheduler goes on.
@@ -62,7 +63,7 @@ class QuestionHeader(msgspec.Struct):
     rejections: RejectionsOnNode | None = None
     changes: AskedChanges | None = None
     waiting: WaitingPodRecord | None = None
-    """What only the running scheduler knows of the pod that is asked about."""
+    """Record of the pod that is asked about, with the data that only the running scheduler has."""
 
 
 @dataclass(slots=True)
@@ -121,6 +122,8 @@ def _encoded(document: Any) -> bytes:
 
 
 def _header(scheduler: Scheduler, asked: AskedScheduler, question: Question) -> QuestionHeader:
+    """First line for the process that answers: settings, plugin files and the question. A question about a pod also gets its
+    record in the queue."""
     header = QuestionHeader(settings_object(asked.config, asked.gates), list(asked.plugin_files))
     if isinstance(question, ExplainPod):
         header.explain = question

@@ -166,6 +166,8 @@ class ChildQuestions:
         return id(scheduler), scheduler.attempts, scheduler.cluster.nodes.touches.end, len(scheduler.pods)
 
     async def ask(self, question: Question) -> bytes:
+        """Answer a question in its own process, or with an answer that was kept. Raises Refused (429) if too many questions
+        wait."""
         self._check(question)
         if self._present > self._limits.waiting:
             raise Refused(429, f"{self._present - 1} other questions wait for their answers; ask again later", _RETRY_S)
@@ -205,6 +207,8 @@ class ChildQuestions:
         return kept[2] if kept is not None and kept[1] == self._version() else None
 
     async def _answer(self, question: Question) -> bytes:
+        """Copy the references to the cluster at one moment, let a process answer, and keep the answer for `kept_s` seconds.
+        Raises Refused (503) after the time limit."""
         try:
             async with asyncio.timeout(self._limits.seconds):
                 fetched = await self._fetch(question) if self._fetch is not None else []
@@ -220,6 +224,8 @@ class ChildQuestions:
     # ---- the process
 
     async def _run(self, cluster: AskedCluster) -> bytes:
+        """Start a process, send it the cluster line by line, and read its answer and its messages at the same time. The
+        process is ended in any case."""
         child = self._start()
         self._children.add(child)
         reads_answer = asyncio.create_task(_read_answer(child, self._limits.answer_bytes))

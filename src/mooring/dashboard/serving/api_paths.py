@@ -176,6 +176,8 @@ class ApiPaths:
     # ---- what this dashboard is
 
     async def _session(self, request: ApiRequest) -> SessionReply:
+        """Facts about the program that the page needs first: version, profiles, and which actions and questions are
+        possible."""
         parts = self._parts
         facts = parts.source.facts()
         return SessionReply(
@@ -202,6 +204,7 @@ class ApiPaths:
         return found
 
     async def _pods(self, request: ApiRequest) -> PodList:
+        """List pending or bound pods, filtered by namespace and text, up to the limit of the request."""
         state = request.query.get("state") or "pending"
         if state not in ("pending", "bound"):
             raise Refused(400, "the parameter state must be pending or bound")

@@ -161,6 +161,8 @@ class DashboardHandler:
             return response(refusal_reply(Refused(500, "the dashboard failed to answer; the log says why")))
 
     async def _answer(self, incoming: web.BaseRequest) -> ApiReply:
+        """Route a request: paths below API go to the handlers of data, other paths to the static files of the page. Raises
+        Refused (404, 405)."""
         path = incoming.rel_url.raw_path
         if path == PREFIX.rstrip("/"):
             return redirect(PREFIX)

@@ -21,7 +21,7 @@ from mooring.queue.entry import ReportFault
 
 # ---- The clients of the stream, and what each has still to be sent.
 #
-# Of each kind of event a client has at most one waiting, the newest: a client that reads slowly sees fewer of them,
+# A client has at most one waiting event of each kind, the newest: a client that reads slowly sees fewer of them,
 # and costs no more memory than one that reads quickly. The bytes are shared by all clients.
 
 
@@ -151,6 +151,8 @@ class Sampler:
             group.create_task(self._run_slow())
 
     async def _run_quick(self) -> None:
+        """Read the quick figures every QUICK_S seconds, or earlier when something hurries it. A fault is reported and delays
+        the next reading."""
         while True:
             self._hurry.clear()
             pause_s = QUICK_S - LEAST_S
@@ -163,6 +165,8 @@ class Sampler:
             await asyncio.sleep(LEAST_S)
 
     async def _run_slow(self) -> None:
+        """Read nodes and pending pods while a browser watches. The pause grows with the time of the reading, so that it takes
+        at most the share SLOW_SHARE of the time."""
         while True:
             await self._streams.is_watched.wait()
             self._slow_hurry.clear()
@@ -204,6 +208,8 @@ class Sampler:
         return is_new
 
     def _send_use(self, time: str) -> None:
+        """Publish the utilization of nodes if a row was touched. On large clusters this happens less often, so that about
+        NODES_A_SECOND nodes are sent in a second."""
         mapped, table = self._mapped, self._source.scheduler.cluster.nodes
         if mapped is None or table is not self._table:
             self._slow_hurry.set()  # another table has other rows
@@ -231,6 +237,7 @@ class Sampler:
         return worked_s
 
     async def _send_map(self) -> float:
+        """Publish the map of nodes if a node or the set of resources changed. Returns the seconds of work that this took."""
         worked_s = 0.0
         table = self._source.scheduler.cluster.nodes
         facts = (table.node_touches.end, table.node_set_version, table.amounts.resources_version)

@@ -23,7 +23,7 @@ from mooring.state.scheduler_state import SchedulerState
 
 DENSITY_PARTS = 200
 RESULTS = ("scheduled", "unschedulable", "nominated", "evicted")
-"""What a decision was, by its code in the table."""
+"""Names of the results of a decision. The position is the code in the table."""
 _SCHEDULED, _UNSCHEDULABLE, _NOMINATED, _EVICTED = range(len(RESULTS))
 OnProgress = Callable[[int, int], None]
 """Called with the number of segments that are read, and of all."""
@@ -145,6 +145,8 @@ class RecordedDecisions:
         span.segments[header.number] = SegmentStart(header.started_ns, span.steps, len(self), is_start)
 
     def _note(self, now_ns: int, step: int, outcomes: Sequence[Outcome]) -> None:
+        """Append one decision to the columns of the table. Pod names are stored in one byte string and node names by number,
+        to save memory."""
         pod, node, result = _summary(outcomes)
         self._times_ns.append(now_ns)
         self._steps.append(step)

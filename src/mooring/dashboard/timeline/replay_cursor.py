@@ -43,9 +43,9 @@ class ReplayCursor:
         self.span = span
         clock = RecordedClock(0)
         self.stories = PodStories(clock.now_ns)
-        """What happened to pods, as far as it was replayed."""
+        """Stories of pods, up to the last replayed step."""
         self._restoring: Iterator[None] = iter(())
-        """What is left to do until the scheduler is in the state that it begins with."""
+        """Remaining work until the scheduler has the state that the replay begins with."""
         hooks = ReplayHooks(tell=self.stories.tell, began=self._began, restore=self._restore)
         self._replayer = Replayer(span.run, registry, hooks, clock)
         self.steps = 0

@@ -32,7 +32,7 @@ from mooring.state.replay.run_reader import UnusableSpan, moment_of
 MAX_MARKS = 24
 """For all runs. Each takes some 150 bytes for a pod, and shares the objects."""
 NEWEST = 6
-"""Of these none is dropped: the next way back is most likely short."""
+"""Number of the newest marks that are never dropped: the next way back is most likely short."""
 STEPS = 500
 """At least so many steps lie between two marks: some 0.1 s of a replay."""
 STEPS_FOR_A_POD = 0.1
@@ -81,7 +81,7 @@ FAR = 10
 """Times the steps between two marks: from there on it is quicker to begin at a state than to make the steps up to it."""
 _MILLISECOND_NS = 1_000_000
 MAX_STEPS = 2**53
-"""Of `step`: what JSON numbers hold exactly."""
+"""Largest value of `step`: the largest integer that JSON numbers hold exactly."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +93,7 @@ class RecordedPlace:
     step: int | None
     """How many steps of the run are made; None: those until `when_ns`."""
     when_ns: int
-    """What the clock shows there."""
+    """Time of the recorded clock at this place, in nanoseconds."""
     position: int
     """How many decisions are made there."""
 
@@ -156,6 +156,7 @@ class RecordedTimeLine:
         return self._now_ns
 
     def state(self) -> TimeLineState:
+        """State of the time line for the page: its bounds, the present time, and the number of decisions that are made."""
         decisions = self._decisions
         return TimeLineState(
             start=in_millis(decisions.start_ns),
@@ -182,6 +183,8 @@ class RecordedTimeLine:
         await self._go(self._at(self._decisions.end_ns if when_ns is None else when_ns))
 
     def _place(self, target: SeekTarget) -> RecordedPlace:
+        """Convert the target of a seek into a place: after a decision, some decisions from the present place, or at a time.
+        Raises Refused (422) for a time that cannot be read."""
         if target.decision is not None:
             return self._after(target.decision)
         if target.step is not None:
@@ -234,6 +237,7 @@ class RecordedTimeLine:
             self._end(fault)
 
     def _end(self, fault: Exception | None) -> None:
+        """End a seek: forget its target, and wake the request that waits for it, with the fault if there is one."""
         self._target = None
         self.version += 1
         waiting = self._replaced

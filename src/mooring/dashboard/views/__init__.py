@@ -1,1 +1,1 @@
-"""What the pages show, read from a scheduler on its own thread."""
+"""Data of the pages, read from a scheduler on its own thread."""

@@ -18,7 +18,7 @@ from mooring.model.names import HOSTNAME, ZONE
 from mooring.model.node import HARD_EFFECTS, Node
 from mooring.rules.conditions import typed_condition
 
-# ---- What several views say of a node.
+# ---- Facts about a node that several views show.
 
 
 def is_ready(node: Node) -> bool:
@@ -140,6 +140,8 @@ def _candidates(nodes: Sequence[Node], labels: LabelColumns) -> Iterator[str]:
 
 
 def _label_groups(nodes: Sequence[Node], keys: Iterator[str]) -> Sliced[dict[str, LabelGroups]]:
+    """Group nodes by the values of labels, label by label, until the limit for the size of the map is reached. A label with
+    too many values is left out."""
     found: dict[str, LabelGroups] = {}
     most = max(min(MAX_LABELS, MAX_LABEL_CELLS // max(len(nodes), 1)), FEWEST_LABELS)
     for key in keys:

@@ -35,7 +35,7 @@ from mooring.scheduler.scheduler import Scheduler
 
 
 MAX_ENTRIES = 500
-"""Of a list or a map; a total says how many there are."""
+"""Largest number of entries of a list or a map on a page. A total tells how many there are."""
 
 
 class ShownTaint(msgspec.Struct, frozen=True):
@@ -304,6 +304,8 @@ def pod_page(scheduler: Scheduler, stories: PodStories | None, namespace: str, n
 
 
 def _pending(scheduler: Scheduler, pending: QueuedOrBinding) -> ShownPod:
+    """Row of a pending pod for the page: its queue, since when it waits, the number of attempts, and the plugins that
+    rejected it."""
     pod, entry, core = pending.pod, pending.entry, scheduler.core
     binding = core.bindings.get(entry.uid)
     until = in_millis(scheduler.backoff_ends_ns(entry)) if pending.queue == "backoff" else None

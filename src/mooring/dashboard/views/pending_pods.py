@@ -216,7 +216,7 @@ _GroupKey = tuple[str, tuple[str, ...], str]
 @dataclass(slots=True)
 class _Group:
     key: _GroupKey
-    """What is shown of it: the reason, the plugins, the queue."""
+    """Values that all pods of the group share and that the page shows: the reason, the plugins, the queue."""
     count: int
     oldest: QueuedOrBinding
     since_ns: int
@@ -238,6 +238,8 @@ def pending_groups(scheduler: Scheduler) -> Sliced[PendingGroups]:
 
 
 def _add(groups: dict[_GroupKey, _Group], pending: QueuedOrBinding, pod_group: str | None) -> None:
+    """Count a pending pod in the group of its reason, plugins and queue. Members of a pod group form one group; when there
+    are too many groups, further pods are counted as OTHER."""
     shown: _GroupKey = reason_of(pending), pending.entry.rejectors, pending.queue
     key: _GroupKey = shown
     if pod_group is not None:

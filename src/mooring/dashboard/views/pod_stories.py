@@ -1,4 +1,4 @@
-"""What happened to each pod, line by line, for its page: a bounded journal of stories.
+"""Events of each pod for its page, line by line, in one bounded journal of all stories.
 
 A scheduler that is built with `tell` passes each line here, four for a pod that is placed at once. So a line is only appended
 to one journal of all pods; a page that asks for a pod searches it.
@@ -11,9 +11,10 @@ from mooring.dashboard.slices import Sliced
 from mooring.model.pod import Pod
 
 MAX_LINES = 80_000
-"""Of all pods, the newest: those of 20,000 pods that are placed in their first attempt. They take some 15 MiB."""
+"""Largest number of lines of all pods together; the newest are kept. These are the lines of 20,000 pods that are placed in
+their first attempt, and take some 15 MiB."""
 MAX_SHOWN = 100
-"""Of one pod, the newest."""
+"""Largest number of lines that the page of one pod shows; the newest are shown."""
 LONG = 120
 """Texts with more characters are counted: they say why an attempt failed, and a plugin may say anything."""
 MAX_TEXT = 1024
@@ -43,7 +44,7 @@ class PodStories:
         self._long_texts: dict[str, str] = {}
         """The long texts in the journal, each once."""
         self._long = 0
-        """Their characters."""
+        """Number of characters of the long texts that are kept."""
 
     def tell(self, pod: Pod, text: str) -> None:
         """Something happened to a pod. Hot: a list for each pod took 1.2 µs a line, this takes 0.3."""

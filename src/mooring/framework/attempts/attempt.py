@@ -56,7 +56,7 @@ def _with(skipped: frozenset[str], name: str) -> frozenset[str]:
 
 
 class Narrowing(msgspec.Struct):
-    """What PreFilter left: the only nodes to look at, if that was restricted, and by whom."""
+    """Result of PreFilter: the names of the nodes to look at, if plugins restricted them, and the names of these plugins."""
 
     names: frozenset[str] | None = None
     plugins: tuple[str, ...] = ()
@@ -87,7 +87,7 @@ class Verdicts(msgspec.Struct, eq=False):
     is_thinned: bool = False
     """Whether extenders left fewer nodes than filters did."""
     kept: NDArray[np.int8] | None = None
-    """What the kept filters say. If `first` is still this very column, nothing else rejected a node."""
+    """First rejections by the kept filters alone, by row. If `first` is this same array, no other filter rejected a node."""
     found: tuple[NDArray[np.int8], list[FoundRejection]] | None = None
     """The column `first` and its distinct verdicts, once these are worked out (fit_errors.py)."""
 
@@ -98,7 +98,7 @@ class ScoreCard(msgspec.Struct, eq=False):
     rows: Rows
     totals: Scores
     added: int = 0
-    """What is to be added to each total: the same for all nodes, so that it does not matter for which is the best."""
+    """Number to add to the total of each node. It is the same for all nodes, so it does not change which node is the best."""
     by_plugin: dict[str, Scores] = msgspec.field(default_factory=dict)
 
 
@@ -136,6 +136,9 @@ class Attempt:
         return outcome
 
     def _pre_filter(self) -> Narrowing | PodRejected:
+        """Run PreFilter. Kept answers are used where the shape decides them. Returns the restriction to nodes, or the
+        rejection of the pod. Parity: a plugin that says Unschedulable does not stop the plugins after it,
+        UnschedulableAndUnresolvable does."""
         memo, narrowing, is_settled = self._memo, Narrowing(), True
         known = memo.pre_filter_outcomes or self._pre_points.outcomes("PreFilter")
         self._no_filter = known.skipped
@@ -190,6 +193,8 @@ class Attempt:
         return self._memo.rejects_nothing and verdicts.first is verdicts.kept
 
     def _filter(self, narrowing: Narrowing) -> Verdicts:
+        """Run Filter on all rows: begin with the first rejections that are kept for the shape, apply the restrictions of
+        PreFilter and of the placement, then ask the filters whose answers are not kept."""
         context = self.context
         kept = self._memo.first_rejections(context)
         verdicts = Verdicts(kept, kept=kept)
@@ -233,7 +238,8 @@ class Attempt:
         return 0 if codes is None else int(codes[row])
 
     def rejection(self, index: int, code: int) -> Rejection:
-        """What a code of the filter with this index means."""
+        """Ask the filter with this index for the rejection that its code stands for. Raises AttemptError if the plugin
+        fails."""
         plugin = self.runner.filters[index]
         try:
             return plugin.rejection(self.context, code).by(plugin.name)
@@ -287,6 +293,7 @@ class Attempt:
         return self._measured(feasible, lambda: self._find_best(feasible))
 
     def _measured(self, feasible: FeasibleRows, score: Callable[[], C]) -> C:
+        """Run PreScore and then the scoring function, and measure each as an extension point if metrics are on."""
         caller, point, status = self.context.caller, "PreScore", ERROR
         if not caller.measures:
             self._pre_score(feasible)
@@ -303,6 +310,8 @@ class Attempt:
         return card
 
     def _totals(self, feasible: FeasibleRows, explain: bool) -> ScoreCard:
+        """Sum the weighted scores of the feasible rows. Kept scores are summed already; only other plugins are asked, but
+        `explain` asks all plugins to show the part of each."""
         runner, context, rows = self.runner, self.context, feasible.rows
         if not runner.scores:
             return ScoreCard(rows, np.ones(count_rows(context, rows), np.int64))
@@ -352,13 +361,16 @@ class Attempt:
         return found
 
     def _weighted(self, index: int, plugin: ScorePlugin, feasible: FeasibleRows) -> Scores | int:
-        """What a plugin adds to the totals; one number where it is the same for all nodes."""
+        """Compute the contribution of a plugin to the totals: its normalized scores times its weight. It is one number if it
+        is the same for all nodes."""
         if not concerns(plugin, self.context, scoring):
             return 0
         scores, weight = self._scores_of(index, plugin, feasible), self.runner.weights[index]
         return scores * weight if isinstance(scores, int) else weigh(scores, weight)
 
     def _pre_score(self, feasible: FeasibleRows) -> None:
+        """Run PreScore and note the plugins that skip Score. Kept answers are used where the shape decides them. Raises
+        AttemptError if a plugin failed."""
         memo, is_settled = self._memo, True
         known = memo.pre_score_outcomes or self._pre_points.outcomes("PreScore")
         self._no_score = known.skipped
@@ -373,7 +385,7 @@ class Attempt:
             memo.settle_scores(known if is_settled else self._pre_points.outcomes("PreScore"))
 
     def _scores_of(self, index: int, plugin: ScorePlugin, feasible: FeasibleRows) -> Scores | int:
-        """What a plugin gives, normalised and checked; one number where it is the same for all nodes."""
+        """Get the scores of a plugin, normalized and checked. It is one number if it is the same for all nodes."""
         if index in self.runner.summed or self.runner.score_reads[index] is Reads.CLUSTER:
             raw = ask_score(plugin, self.context, feasible.rows)
         else:
@@ -388,7 +400,8 @@ class Attempt:
         return int(scores[0]) if raw is None else scores
 
     def _level(self, index: int, plugin: ScorePlugin, feasible: FeasibleRows) -> int:
-        """What a kept score plugin gives that tells no nodes apart. Its `normalize` depends on the scores alone."""
+        """Get the normalized score of a kept plugin that gives all nodes the same raw score. Its `normalize` depends only on
+        the scores, so the result is kept for the profile."""
         levels = self.runner.levels
         level = levels.get(index)
         if level is None:

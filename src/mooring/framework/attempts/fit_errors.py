@@ -1,5 +1,5 @@
-"""What PostFilter plugins are handed: an attempt that left no node, with the verdicts of all nodes (points.FitError); and a
-pod group that does not fit, which makes room for itself as one (PodGroupPostFilter, gate WorkloadAwarePreemption).
+"""Arguments of PostFilter plugins: an attempt that left no node, with the verdicts of all nodes (points.FitError); and a pod
+group that does not fit and preempts as one unit (PodGroupPostFilter, feature gate WorkloadAwarePreemption).
 
 A plugin that extends the latter is a PostFilter plugin as well; profiles do not list it a second time. Its answer is a
 search: a generator that asks the scheduler whether the group fits after some pods have left, and ends with the victims.
@@ -91,7 +91,7 @@ class RejectedAttempt(msgspec.Struct):
         return np.flatnonzero(self.curable())
 
     def curable(self) -> NDArray[np.bool_]:
-        """The same as a column.
+        """Mask over the rows: True where the node could take the pod if other pods left.
 
         Verdicts are judged once for each distinct code, not for each node.
         """

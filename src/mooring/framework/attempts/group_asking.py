@@ -46,6 +46,8 @@ def generate_placements(profile: Profile, group: PodGroupContext) -> Sequence[Po
 def _ask_generator(
     plugin: PlacementGeneratePlugin, group: PodGroupContext, parent: PodGroupPlacement
 ) -> Sequence[PodGroupPlacement] | Rejection:
+    """Ask a plugin for the placements of a group within the parent placement. An empty answer becomes a rejection. Raises
+    AttemptError if the plugin fails or names rows outside of the parent."""
     wrap = group.wrap
     try:
         found = wrap("PlacementGenerate", plugin.name, plugin.generate_placements)(group, parent)
@@ -88,7 +90,7 @@ def score_placements(profile: Profile, group: PodGroupContext, candidates: Seque
 
 
 def _scores_of(plugin: PlacementScorePlugin, group: PodGroupContext, candidates: Sequence[PodGroupAssignments]) -> Ints:
-    """What a plugin gives, normalised and checked."""
+    """Get the scores of a plugin for the candidate placements, normalized and checked. Raises AttemptError."""
     doing, wrap = _SCORING, group.wrap
     try:
         scores = wrap("PlacementScore", plugin.name, plugin.score_placements)(group, candidates)

@@ -44,7 +44,7 @@ def active_filters(attempt: Attempt) -> list[tuple[int, FilterPlugin]]:
 
 
 def crowd_beside(attempt: Attempt) -> Crowd:
-    """What the nominated pods will take that the pod of the attempt must leave room for.
+    """Sum of the requests of the nominated pods that the pod of the attempt must leave room for, by row.
 
     Hot: filters and preemption ask, and with 1,000 nominated pods it takes 50 µs.
     """
@@ -92,7 +92,8 @@ def counted_rows(plugin: FilterPlugin, context: SchedulingContext, tallies: PodT
 
 
 def demand_of(plugin: FilterPlugin, context: SchedulingContext) -> ResourceDemand | None:
-    """What a filter compares, if that can be said in sums. What it raises ends the attempt."""
+    """Ask a filter for its ResourceDemand; None if sums of requests do not describe the filter. An exception of the plugin
+    ends the attempt as AttemptError."""
     try:
         return plugin.demand(context)
     except Exception as fault:
@@ -214,7 +215,7 @@ class Batch:
         self._nodes = attempt.context.nodes
         self._rows = rows
         self._requested = self._nodes.amounts.requested[:, rows]
-        """What `close` restores, with the next one."""
+        """Requests on the rows before the batch. `close` restores them, together with `_pod_count`."""
         self._pod_count = self._nodes.pod_count[rows]
         self._were_supposed = self._nodes.are_sums_supposed
         self._nodes.are_sums_supposed = True

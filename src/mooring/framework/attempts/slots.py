@@ -88,7 +88,8 @@ def times_in(free: Ints, amounts: Ints, is_free: Mask | None = None) -> Ints:
 
 
 def requested_beside(demand: ResourceDemand, nodes: NodeTable, crowd: Crowd | None = None) -> Ints:
-    """What pods request of the resources of a demand, with those of a crowd: resources x rows. Do not write to it."""
+    """Sum of the requests of pods on nodes, for the resources of a demand, with the requests of a crowd: resources x rows.
+    The caller must not write to it."""
     requested = cells(nodes.amounts.requested, demand.resources, slice(0, nodes.height))
     if crowd is not None:
         requested = requested.copy()
@@ -105,7 +106,8 @@ def pods_left(nodes: NodeTable, crowd: Crowd | None = None) -> Ints:
 
 
 def demands_of(attempt: Attempt) -> list[ResourceDemand] | None:
-    """What the filters compare that read sums; None: some filter reads more. Raises AttemptError."""
+    """Collect the ResourceDemand of each active filter that reads the pods on nodes; None if a filter reads more than sums.
+    Raises AttemptError."""
     found = []
     for index, plugin in active_filters(attempt):
         reads = attempt.runner.filter_reads[index]

@@ -86,7 +86,8 @@ class InterPodAffinityArgs(Args):
 
     kind: str = "InterPodAffinityArgs"
     hard_pod_affinity_weight: Int32 = 1
-    """What a required affinity term of a pod on a node adds to the score of nodes for pods that it matches; 0 to 100."""
+    """Weight of a required affinity term of a pod on a node: the term adds it to the score of the nodes in its domain for
+    pods that it matches; 0 to 100."""
     ignore_preferred_terms_of_existing_pods: bool = False
     """Whether preferred terms of pods on nodes do not count for pods that have no terms themselves."""
 
@@ -100,7 +101,7 @@ class NodeAffinityArgs(Args):
 
 
 class NodeResourcesBalancedAllocationArgs(Args):
-    """What NodeResourcesBalancedAllocation balances."""
+    """Arguments of NodeResourcesBalancedAllocation: the resources whose utilization the plugin balances."""
 
     kind: str = "NodeResourcesBalancedAllocationArgs"
     resources: list[ResourceSpec] = field(default_factory=cpu_and_memory)

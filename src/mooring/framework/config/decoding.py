@@ -166,6 +166,7 @@ class StrictReader(msgspec.Struct):
         return self._fail(f"json: cannot unmarshal {json_kind(raw)} into {place.target(go_type)}")
 
     def _value(self, hint: Hint, raw: Any, place: FieldPlace) -> Any:
+        """Decode a value by the type of its field. Parity: null keeps the default of the field, as in Go."""
         if hint.type is Any:
             return raw
         if raw is None:
@@ -236,14 +237,14 @@ def _from_text(kind: Any, text: str) -> Any:
 
 
 def json_kind(raw: Any) -> str:
-    """What Go calls a JSON value of the wrong type."""
+    """Name of the type of a JSON value in the decoding errors of Go."""
     names = ((bool, "bool"), (int | float, "number"), (str, "string"), (list, "array"))
     return next((name for kind, name in names if isinstance(raw, kind)), "object")
 
 
 _KINDS: dict[str, type[Section]] = {KIND: KubeSchedulerConfiguration, **ARGS_KINDS}
-"""What may be written at the top of a file. Arguments too: upstream decodes them first and then says that they are
-no configuration."""
+"""Kinds that may stand at the top of a file. Arguments are among them, because upstream decodes them first and then reports
+that they are no configuration."""
 _SCHEME = "pkg/scheduler/apis/config/scheme/scheme.go:29"
 """The line of upstream's source that its error message names."""
 _KIND_STRUCT = r'struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" }'

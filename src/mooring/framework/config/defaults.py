@@ -161,7 +161,8 @@ def merge_set(defaults: PluginSet, written: PluginSet) -> PluginSet:
 
 
 def _complete_args(args: Args, gates: Mapping[str, bool]) -> None:
-    """What a feature gate decides about, and zero values that mean unset."""
+    """Set the defaults of arguments that depend on a feature gate, and the defaults of fields whose zero value means
+    unset."""
     match args:
         case NodeResourcesBalancedAllocationArgs():
             args.resources = _weighted(args.resources)

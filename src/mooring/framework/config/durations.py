@@ -40,7 +40,7 @@ class Duration:
 
     @classmethod
     def parse(cls, text: str) -> "Duration":
-        """What Go's ParseDuration makes of a text; raises ValueError with Go's words.
+        """Parse a duration as Go's ParseDuration does. Raises ValueError with Go's text.
 
         | text   | nanoseconds       |
         | 1m30s  | 90_000_000_000    |

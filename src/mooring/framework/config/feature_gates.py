@@ -73,7 +73,7 @@ def can_wait_for_devices(gates: Mapping[str, bool]) -> bool:
 DEFAULTS: Mapping[str, bool] = {name: gate.default for name, gate in GATES.items()}
 
 _TRUE = frozenset(("1", "t", "T", "true", "TRUE", "True"))
-"""What Go's ParseBool accepts."""
+"""Texts that Go's ParseBool reads as true; below, those that it reads as false."""
 _FALSE = frozenset(("0", "f", "F", "false", "FALSE", "False"))
 _COMPONENT = "kube"
 """The only component whose gates a scheduler has: `kube:Name=true` is `Name=true`."""
@@ -159,7 +159,8 @@ def _check(chosen: Mapping[str, bool]) -> None:
 
 
 def _of_stages(chosen: Mapping[str, bool]) -> dict[str, bool]:
-    """What AllAlpha and AllBeta mean for gates that are not chosen by name."""
+    """Values that AllAlpha and AllBeta give to all gates of their stage. A gate that is set by its own name overrides
+    them."""
     stages = {stage: chosen[name] for name, stage in STAGES.items() if name in chosen}
     return {name: stages[gate.stage] for name, gate in GATES.items() if gate.stage in stages}
 

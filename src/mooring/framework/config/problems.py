@@ -1,4 +1,4 @@
-"""What can be wrong with a configuration, in upstream's words: operators search the web for these texts."""
+"""Error messages for a configuration, with upstream's texts: operators search the web for these texts."""
 
 import json
 from collections.abc import Iterable

@@ -16,11 +16,11 @@ GROUP = "kubescheduler.config.k8s.io"
 API_VERSION = f"{GROUP}/v1"
 KIND = "KubeSchedulerConfiguration"
 DEFAULT_SCHEDULER_NAME = "default-scheduler"
-"""What the API server fills into `spec.schedulerName` of pods, so it is the name of a single profile without one."""
+"""Default of `spec.schedulerName`, which the API server sets on pods. A single profile without a name gets this name."""
 
 
 class GoType(msgspec.Struct, frozen=True):
-    """What upstream calls the type of a field: its decoding errors name it."""
+    """Go type of a field in upstream's configuration. Decoding errors name it."""
 
     name: str
 
@@ -89,7 +89,7 @@ class PluginEntry(Section):
 
 
 class PluginSet(Section):
-    """What to add to and take from the plugins of one extension point."""
+    """Changes to the plugins of one extension point: plugins to enable and default plugins to disable."""
 
     enabled: list[PluginEntry] = field(default_factory=list)
     """Plugins to add after the default ones, in this order; a default plugin that is named gets this weight."""
@@ -150,7 +150,7 @@ class KubeSchedulerProfile(Section):
     percentage_of_nodes_to_score: Int32 | None = None
     """As the field of the configuration, for this profile."""
     plugins: Plugins = field(default_factory=Plugins)
-    """What to change about the default plugins."""
+    """Changes to the default plugins, by extension point."""
     plugin_config: list[PluginConfig] = field(default_factory=list)
     """Arguments of plugins; those that are not listed have default arguments."""
 

@@ -35,7 +35,7 @@ Check = Callable[[str, Any, Gates], Iterator[str]]
 
 
 def _preemption(path: str, args: DefaultPreemptionArgs, gates: Gates) -> Iterator[str]:
-    """Both limits at 0 would leave no candidate at all."""
+    """Yield the errors of DefaultPreemptionArgs. If both limits are 0, no candidate would be left."""
     share, number = args.min_candidate_nodes_percentage, args.min_candidate_nodes_absolute
     share_path, number_path = f"{path}.minCandidateNodesPercentage", f"{path}.minCandidateNodesAbsolute"
     if not 0 <= share <= 100:
@@ -208,12 +208,13 @@ CHECKS: dict[str, tuple[type[Args], Check]] = {
 
 
 _LABEL_OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt")
-"""What node selectors allow for labels, and below for fields."""
+"""Operators that node selectors allow for labels; below, the operators for fields."""
 _FIELD_OPERATORS = ("In", "NotIn")
 
 
 def affinity_problems(path: str, affinity: NodeAffinitySpec) -> Iterator[str]:
-    """What upstream's parser says. Empty terms match nothing, preferences of weight 0 count for nothing: both pass."""
+    """Yield the errors that upstream's parser reports for a node affinity. An empty term matches nothing and a preference of
+    weight 0 counts for nothing, so neither is an error."""
     if affinity.required is not None:
         terms = f"{path}.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms"
         for i, term in enumerate(affinity.required.node_selector_terms or ()):

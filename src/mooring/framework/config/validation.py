@@ -106,6 +106,8 @@ def _all_profile_problems(profiles: list[KubeSchedulerProfile], gates: Mapping[s
 
 
 def _profile_problems(path: str, profile: KubeSchedulerProfile, gates: Mapping[str, bool]) -> Iterator[str]:
+    """Yield the errors of one profile: its name, percentageOfNodesToScore, plugins that upstream has removed, and the
+    arguments of plugins."""
     if not profile.scheduler_name:
         yield required(f"{path}.schedulerName")
     yield from _percentage_problems(f"{path}.percentageOfNodesToScore", profile.percentage_of_nodes_to_score)

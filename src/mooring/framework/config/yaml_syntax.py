@@ -19,9 +19,9 @@ class JsonObject(dict[str, Any]):
 
 class ConfigDocument(msgspec.Struct, frozen=True):
     value: Any
-    """What json.loads would give, but objects are JsonObjects."""
+    """The decoded value, as json.loads returns it, but with a JsonObject for each object."""
     faults: list[str] = msgspec.field(default_factory=list)
-    """What strict decoding objects to in the text itself."""
+    """Errors that strict decoding finds in the text itself."""
 
 
 def parse(text: str) -> ConfigDocument:

@@ -35,7 +35,7 @@ must follow from it."""
 
 
 class CycleState:
-    """What plugins carry from one extension point of an attempt to the next, each under its own key. A new attempt
+    """Data that plugins pass from one extension point of an attempt to the next, each plugin under its own key. A new attempt
     begins with an empty state."""
 
     def __init__(self) -> None:
@@ -99,7 +99,7 @@ class KeptValues:
 
 
 class ValuesByPart(Protocol):
-    """What is kept for the parts of one shape."""
+    """Access to the values that plugins keep for the parts of one shape."""
 
     def values(self, part: PodPart) -> KeptValues: ...
 

@@ -19,7 +19,7 @@ from mooring.model.pod import Pod
 
 
 class Action(IntFlag):
-    """What happened to an object. The numbers matter: see `ClusterEvent.covers`."""
+    """Kind of change to an object, as upstream's ActionType. The numbers matter: see `ClusterEvent.covers`."""
 
     ADD = 1
     DELETE = 2

@@ -56,13 +56,14 @@ class PodGroupPlacement(msgspec.Struct, frozen=True, eq=False):
 
 
 class PodGroupAssignments(msgspec.Struct, frozen=True, eq=False):
-    """What came of trying the group in a placement where it is feasible."""
+    """Result of a trial of the pod group in a placement where it is feasible."""
 
     placement: PodGroupPlacement
     pods: tuple[Pod, ...]
     """The members that have a node there, in the order in which they were tried."""
     node_names: tuple[str, ...] = ()
-    """Their nodes; empty where no plugin of the profile asks (`PlacementScorePlugin.grows_with_pods`)."""
+    """Names of the nodes of `pods`; empty if no plugin of the profile asks for them
+    (`PlacementScorePlugin.grows_with_pods`)."""
 
 
 class PodGroupContext:

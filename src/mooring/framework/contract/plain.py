@@ -208,6 +208,8 @@ class _LiftedFilter(_Lifted, FilterPlugin):
         return self._rejections[code - 1]
 
     def _encode(self, answer: str | Rejection | None) -> int:
+        """Convert the answer of a plain filter to a code: 0 for a node that passes, otherwise the number of the rejection.
+        Equal reasons share a number."""
         if answer is None:
             return 0
         if not isinstance(answer, str | Rejection):
@@ -242,6 +244,8 @@ class _LiftedGenerator(_Lifted, PlacementGeneratePlugin):
     def generate_placements(
         self, group: PodGroupContext, parent: PodGroupPlacement
     ) -> Sequence[PodGroupPlacement] | Rejection:
+        """Ask the plain plugin with views of the nodes, and convert the lists of nodes that it returns to rows of the node
+        table."""
         nodes = group.nodes
         views = [NodeView(nodes, row) for row in parent.rows.tolist()]
         found = self._plugin.placements(group.declared, group.pods, views)

@@ -51,12 +51,13 @@ class PluginCaller:
         return self
 
     def wrap_for(self, seed: int) -> Wrap:
-        """What the methods of plugins are wrapped with in the attempt with this seed."""
+        """Return the wrapper for the methods of plugins in the attempt with this seed. The base class adds nothing to a
+        call."""
         return unwrapped
 
     def wrap_always(self) -> Wrap:
-        """What methods are wrapped with where every call counts. Parity: upstream takes no samples at the extension points
-        of pod groups."""
+        """Return the wrapper for methods at extension points where every call is measured. Parity: upstream takes no samples
+        at the extension points of pod groups."""
         return unwrapped
 
     def began(self) -> int:

@@ -70,7 +70,8 @@ Scores = NDArray[np.signedinteger[Any]]
 
 
 class Reads(IntEnum):
-    """What an answer depends on beside the profile. The less it reads, the longer the framework keeps the answer."""
+    """Data that an answer of a plugin depends on, beside the profile. The less a plugin reads, the longer the framework keeps
+    its answer."""
 
     SHAPE = 0
     """Only the pod's shape: PreFilter and PreScore are then asked once for each shape."""
@@ -125,9 +126,8 @@ PodListener = Callable[[Pod | None, Pod | None], None]
 
 
 class SchedulerServices(msgspec.Struct, frozen=True):
-    """What plugins can ask of the running scheduler. One for all profiles. It exists before the plugins
-    are built; without a scheduler behind it, it does nothing.
-    """
+    """Services of the running scheduler that plugins can use. All profiles share one object. It exists before the plugins are
+    built; without a scheduler behind it, it does nothing."""
 
     cluster: Cluster = msgspec.field(default_factory=Cluster)
     """The cluster that decisions are made on, for points that are not handed it."""
@@ -146,7 +146,7 @@ class SchedulerServices(msgspec.Struct, frozen=True):
 
 
 class Handle(msgspec.Struct, frozen=True):
-    """What a plugin is given at construction beside its arguments."""
+    """Access to the framework that a plugin gets at construction, beside its arguments."""
 
     profile_name: str = "default-scheduler"
     feature_gates: dict[str, bool] = msgspec.field(default_factory=dict)
@@ -241,11 +241,11 @@ class PreFilterExtensions(PreFilterPlugin):
 
 
 class ResourceDemand(msgspec.Struct, frozen=True):
-    """What a filter compares, where that is nothing but sums: a row passes if it may have one more pod, and if it has
-    amount <= allocatable - requested of each resource."""
+    """Comparison that a filter makes, if it compares only sums: a row passes if it may take one more pod, and if amount <=
+    allocatable - requested holds for each resource."""
 
     resources: Resources
-    """Their places in the matrices of the table."""
+    """Places of the resources in the matrices of the node table."""
     amounts: NDArray[np.int64]
     """Resources x 1."""
     waived: NDArray[np.bool_] | None = None
@@ -274,10 +274,12 @@ class FilterPlugin(Plugin):
 
     @abstractmethod
     def rejection(self, context: SchedulingContext, code: int) -> Rejection:
-        """What a code that `filter` gave means. Asked only for what is shown to people."""
+        """Return the rejection that a code of `filter` stands for. The framework calls this only for messages that people
+        read."""
 
     def demand(self, context: SchedulingContext) -> ResourceDemand | None:
-        """What `filter` compares, if it passes exactly the rows that a ResourceDemand says; None: it cannot be said so.
+        """Describe the comparison of `filter`, if `filter` passes exactly the rows that a ResourceDemand passes; None if no
+        ResourceDemand describes it.
 
         For filters with Reads.TOTALS. Preemption then works out itself which pods have to leave: five times as quick as
         asking the filter after each pod that comes back.
@@ -454,9 +456,9 @@ class PodGone(Exception):
 
 
 Work = Generator[Write | Pause, KubeObject | WriteFault | None, Rejection | None]
-"""What PreBind has to do, step by step: each Write is answered with the object as written or with a WriteFault, a Pause
-with nothing. It ends with a Rejection, or with nothing when the pod can be bound; what it raises is an error of the pod.
-It is closed when the pod is preempted meanwhile."""
+"""Steps of PreBind as a generator. The scheduler answers each Write with the object as written or with a WriteFault, and each
+Pause with None. The generator returns a Rejection, or None when the pod can be bound; an exception is an error of the pod.
+The scheduler closes the generator if the pod is preempted meanwhile."""
 
 
 class PreBindPlugin(Plugin):

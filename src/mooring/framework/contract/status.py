@@ -1,5 +1,5 @@
-"""What a plugin can say. A rejection is a value (Rejection), a failure of the plugin is an exception (PluginError),
-None means no objection."""
+"""Answers of plugins. A rejection is a value (Rejection), a failure of the plugin is an exception (PluginError), and None
+means no objection."""
 
 import logging
 import os
@@ -89,7 +89,7 @@ class OutOfEffort(PluginError):
     about the pod: it depends on what was asked before."""
 
 
-# ---- What a plugin raised, in one line that its author can act on: the type, the text, the file and the line
+# ---- Description of an exception of a plugin, in one line for its author: the type, the text, the file and the line
 
 
 TRACEBACK_LEVEL = logging.INFO - 4

@@ -105,6 +105,8 @@ def ask_score_row(plugin: ScorePlugin, context: SchedulingContext, row: int) -> 
 
 
 def normalize(plugin: ScorePlugin, context: SchedulingContext, scores: Scores, rows: Rows) -> Scores:
+    """Call `normalize` of a plugin and check the number and the range of the scores. Raises AttemptError with upstream's text
+    if the plugin fails."""
     try:
         asked = len(scores)  # one for all nodes, where the plugin tells no nodes apart
         scores = context.wrap("ScoreExtensionNormalize", plugin.name, plugin.normalize)(context, scores, rows)

@@ -100,7 +100,7 @@ class FeasibleRows:
         return self._others
 
     def among(self, rows: NDArray[np.intp], numbers: Integers) -> tuple[NDArray[np.intp], Integers]:
-        """Of these rows those that passed, with their numbers."""
+        """Select the feasible ones of these rows, with their numbers."""
         assert self._passed is not None
         if self.count == len(self._passed):
             return rows, numbers
@@ -119,7 +119,7 @@ class MaskedTotals(msgspec.Struct, eq=False):
     totals: Integers
     """For all rows; what did not pass has the lowest number."""
     added: int
-    """What the other scores add to each."""
+    """Sum of the other scores, which are the same for all rows. It is to be added to each total."""
     count: int
     """The number of feasible rows."""
 

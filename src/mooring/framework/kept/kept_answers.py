@@ -57,10 +57,12 @@ class KeptAnswers:
         self._parts: dict[object, KeptOfPart] = defaultdict(dict)
         """By owner of the questions: profiles with the same ones share the answers."""
         self._by_questions: dict[tuple[PartQuestions, ...], list[_QuestionsOfPart]] = {}
-        """The same for the parts that a profile has questions about. Hot: so the owners are looked up once."""
+        """Kept memos by the questions of a profile about the parts of shapes. Hot: with this, the owners are looked up
+        once."""
         self._new: OrderedDict[MemoKey, ShapeMemo] = OrderedDict()
         self._protected: OrderedDict[MemoKey, ShapeMemo] = OrderedDict()
-        """Both: least recently used first."""
+        """Memos that were used once (`_new`) and more often (`_protected`). In both, the least recently used memo is the
+        first."""
         self._evicted: dict[MemoKey, None] = {}
         """Shapes whose memo was evicted, while they have pods. One that comes again is used more than once, though its memo
         did not last."""
@@ -69,7 +71,8 @@ class KeptAnswers:
         self._in_use: ShapeMemo | None = None
 
     def memo(self, profile: PreparedProfile, shape: PodShape, nodes: NodeTable) -> ShapeMemo:
-        """What is kept for a shape in a profile. It follows one table; for a fork of it nothing is kept."""
+        """Return the memo of a shape in a profile. Kept memos follow one node table; a fork of the table gets a memo that is
+        not kept."""
         if nodes.is_fork:
             return profile.forgetful_memo()
         if nodes is not self._table:
@@ -90,6 +93,8 @@ class KeptAnswers:
         return None if memo is None or nodes is not self._table else memo.copy()
 
     def _find(self, profile: PreparedProfile, shape: PodShape) -> ShapeMemo:
+        """Find or make the memo of a shape. A memo that is used a second time is protected: it is evicted later than memos
+        that were used once."""
         name = profile.profile.scheduler_name
         key = name, ref(shape)
         memo = self._protected.get(key)
@@ -110,7 +115,7 @@ class KeptAnswers:
         return memo
 
     def _parts_of(self, profile: PreparedProfile, shape: PodShape) -> tuple[PartMemo, ...]:
-        """What is kept for the parts of a shape, which other shapes may have too."""
+        """Return the memos of the parts of a shape. Other shapes with an equal part share the memo of this part."""
         found, shape_parts = [], shape.parts()
         for part, kept, questions in self._by_questions.get(profile.parts) or self._enter(profile):
             shape_part = shape_parts[part]

@@ -1,4 +1,4 @@
-"""What is kept for one shape: for each row the filter that rejects it first, and the weighted sum of the scores.
+"""Kept answers for one shape: for each row the first filter that rejects it, and the weighted sum of the scores.
 
 A `ShapeMemo` puts together what is kept for the parts of the shape (part_memo.py), which other shapes may share.
 `KeptAnswers` (kept_answers.py) owns all of them, and bounds them in bytes.
@@ -22,14 +22,16 @@ from mooring.framework.kept.part_memo import Bookmark, ByteCount, PartMemo, Part
 from mooring.model.shape import PodPart
 
 MEMO_OVERHEAD_BYTES = 10_000
-"""What a memo takes beside its arrays: dictionaries, outcomes, values of plugins. Measured over 2,000 templates: 10,300."""
+"""Size of a memo without its arrays, in bytes: dictionaries, outcomes, values of plugins. Measured over 2,000 templates:
+10,300."""
 
 ASK = object()
 """In the answers of a point: the plugin has to be asked."""
 
 
 class ShapeOutcomes(msgspec.Struct, frozen=True):
-    """What the plugins of PreFilter or PreScore say about pods of a shape, as far as it is known, and who has a say next."""
+    """Answers of the plugins of PreFilter or PreScore for pods of a shape, as far as they are known, and the plugins of the
+    next point that are to be asked."""
 
     skipped: frozenset[str]
     """Plugins that are known to skip."""
@@ -41,7 +43,7 @@ class ShapeOutcomes(msgspec.Struct, frozen=True):
     kept: tuple[int, ...]
     """The places of the parts whose kept filters or scores have a say."""
     kept_by_row: tuple[int, ...]
-    """Those of them whose answers change when pods come and go too, not only when nodes change."""
+    """Places of the parts in `kept` whose answers change when pods come and go, and not only when nodes change."""
 
 
 class OutcomeBook:
@@ -84,6 +86,8 @@ class OutcomeBook:
         return known
 
     def _make(self, outcomes: Sequence[PartOutcomes]) -> ShapeOutcomes:
+        """Combine the answers for the parts of a shape: the plugins that skip, those that answered, those that are to be
+        asked, and the parts whose kept filters or scores count."""
         skipped = frozenset[str]().union(*(said.skipped for said in outcomes))
         answers: list[tuple[int, Any, PodPart, Any]] = [
             (index, plugin, questions.part, answer)
@@ -159,7 +163,7 @@ class _CombinedColumn:
 
 
 class ShapeMemo:
-    """All that a profile keeps for one shape.
+    """Answers that a profile keeps for one shape.
 
     Which plugins have a say is settled when they are first asked: a PreFilter or PreScore that reads only the shape may have
     skipped some, and will skip the same ones every time.
@@ -171,10 +175,11 @@ class ShapeMemo:
     _filtering: Sequence[PartMemo] = ()
     _scoring: Sequence[PartMemo] = ()
     _row_filtering: Sequence[PartMemo] = ()
-    """Those of them whose answers change when pods come and go too. Hot: as a rule no node has changed."""
+    """Parts in `_filtering` whose answers change when pods come and go, and not only when nodes change. Hot: as a rule no
+    node has changed."""
     _row_scoring: Sequence[PartMemo] = ()
     _own_values: dict[PodPart, KeptValues] | None = None
-    """Of parts that no plugin of the profile has questions about."""
+    """Values of plugins for parts that no plugin of the profile has questions about."""
     rejects_nothing = False
     """Whether no kept filter rejects a node, as of the last refresh: then a look at the column tells nothing."""
     _combined_first: _CombinedColumn | None = None
@@ -221,6 +226,9 @@ class ShapeMemo:
         return sources[0] if sources else _all_pass(nodes.height)
 
     def _combine_first(self, nodes: NodeTable, sources: list[First]) -> First:
+        """Combine the columns of several parts: the first filter of all parts that rejects a row is the one with the lowest
+        index."""
+
         def combine(rows: Rows) -> First:
             first = np.where(nodes.alive[rows], np.int8(PASSED), np.int8(DEAD))  # DEAD is less than any index
             for source in sources:
@@ -265,6 +273,8 @@ class ShapeMemo:
         return sources[0] if sources else _all_zero(nodes.height)
 
     def _combine_sum(self, nodes: NodeTable, sources: list[Integers]) -> Integers:
+        """Combine the columns of several parts: the sum of their weighted scores by row. 32-bit integers are used if all
+        parts have them."""
         dtype = np.int64 if any(source.dtype == np.int64 for source in sources) else np.int32
 
         def combine(rows: Rows) -> Integers:
@@ -324,10 +334,12 @@ class ShapeMemo:
     # ---- values of plugins
 
     def part(self, part: PodPart) -> PartMemo:
-        """What is kept about a part that the profile has questions about."""
+        """Return the memo of a part of the shape. The profile must have questions about this part."""
         return self.parts[self._places[part]]
 
     def values(self, part: PodPart) -> KeptValues:
+        """Values that plugins keep for a part of the shape. Shapes with the same part share them if the profile has questions
+        about the part."""
         place = self._places.get(part)
         if place is not None:
             return self.parts[place].values

@@ -1,4 +1,5 @@
-"""What a profile keeps about all pods that agree in one part of their shape, refreshed only on rows that were touched.
+"""Kept answers of a profile for all pods that have one part of their shape in common. Only rows that were touched are
+refreshed.
 
 A plugin declares with `@reads` which part of a pod's shape it looks at. What the plugins that go by one part said is a
 `PartMemo`: their answers at PreFilter and PreScore, and by row the first of their filters that rejects it and the sum of
@@ -43,7 +44,7 @@ class KeptQuestion(msgspec.Struct, frozen=True):
     ask_row: Callable[[SchedulingContext, int], int]
     """Asks about one row, in plain numbers."""
     weight: int = 1
-    """Of a score."""
+    """Weight of a score plugin in the profile; 1 for filters."""
 
     @property
     def normalizes(self) -> bool:
@@ -178,6 +179,8 @@ class KeptColumn:
         """
 
     def put(self, rows: Rows, answer: Integers | None, height: int) -> None:
+        """Store the answers for some rows; None stands for 0 on all of them. While all answers are 0, the column takes no
+        memory."""
         if answer is None or not len(answer):
             if self.values is not None:
                 self.values[rows] = 0
@@ -210,7 +213,7 @@ class KeptColumn:
             self.values = None
 
     def drop(self) -> None:
-        """It is no longer counted."""
+        """Detach the column from the shared byte count, because it is no longer kept."""
         self._byte_count = ByteCount()
 
     def copy(self) -> "KeptColumn":
@@ -221,7 +224,7 @@ class KeptColumn:
 
 
 class PartOutcomes(msgspec.Struct, frozen=True, eq=False):
-    """What the plugins of one part said at PreFilter or PreScore, by the part alone.
+    """Answers of the plugins of PreFilter or PreScore that depend on one part of the shape alone.
 
     Where they said nothing or skipped, it is interned (`outcomes_of_skips`): identity is equality.
     """
@@ -229,7 +232,7 @@ class PartOutcomes(msgspec.Struct, frozen=True, eq=False):
     skipped: frozenset[str] = frozenset()
     """The plugins that skip Filter or Score."""
     others: tuple[tuple[int, Plugin, Any], ...] = ()
-    """Those that said something else than nothing, with their place in the order."""
+    """Plugins with any other answer than None or a skip: their place in the order, the plugin, and the answer."""
 
 
 @lru_cache(maxsize=1024)
@@ -238,15 +241,15 @@ def outcomes_of_skips(skipped: frozenset[str]) -> PartOutcomes:
 
 
 KeptOfPart = dict[ShapePart, "PartMemo"]
-"""What is kept about one part, by what stands for it in shapes."""
+"""Memos about one part of shapes, by the value that stands for this part in a shape."""
 
 
 class PartMemo:
-    """All that a profile keeps about one part of a shape. The rows that it answers about are those of one table."""
+    """Answers that a profile keeps about one part of a shape. The rows belong to one node table."""
 
     # Hot: what a new memo does not have yet stands in the class: one is made for each pod with requests of its own.
     filters: list[KeptColumn] | None = None
-    """Those that have a say about pods with this part; None: none of them was asked yet, or none has a say."""
+    """Columns of the filters that decide about pods with this part; None: no filter was asked yet, or none decides."""
     normalized: list[KeptColumn] | None = None
     _summed: tuple[KeptQuestion, ...] = ()
     _sum_type: type[np.signedinteger[Any]] = np.int64
@@ -269,7 +272,7 @@ class PartMemo:
         """The memos of shapes that read it."""
         self.values = KeptValues()
         self.outcomes: list[PartOutcomes | None] = [None, None]
-        """What the plugins that go by this part alone said at PRE_FILTER and PRE_SCORE; None: not asked yet."""
+        """Answers at PRE_FILTER and PRE_SCORE of the plugins that depend on this part alone; None: not asked yet."""
         self.skips_for_now: dict[tuple[Any, ...], Any] = {}
         """SKIP_FOR_NOW of a plugin at a point, for pods of a label set and a controller, with the version that it is for."""
         self._filters_at, self._scores_at = Bookmark(), Bookmark()
@@ -318,6 +321,8 @@ class PartMemo:
             self.first[row] = first
 
     def _filter_rows(self, context: SchedulingContext, rows: Rows) -> None:
+        """Ask the kept filters of this part about rows, and write their codes and the index of the first filter that rejects
+        each row. A column without any rejection is not stored."""
         height, first = context.nodes.height, None
         if self.first is not None and len(self.first) != height:
             self.byte_count.bytes -= len(self.first)
@@ -344,6 +349,8 @@ class PartMemo:
         self._refresh(context, self._scores_at, self._score_row, self._score_rows)
 
     def _score_row(self, context: SchedulingContext, row: int) -> None:
+        """Ask the kept scores of this part about one row, with plain numbers. Scores that need `normalize` are stored raw,
+        the others as a weighted sum."""
         total, height = 0, context.nodes.height
         for question in self._summed:
             total += question.ask_row(context, row) * question.weight
@@ -355,6 +362,8 @@ class PartMemo:
             column.put_row(row, column.question.ask_row(context, row), height)
 
     def _score_rows(self, context: SchedulingContext, rows: Rows) -> None:
+        """Ask the kept scores of this part about rows. Scores that need `normalize` are stored raw, the others as a weighted
+        sum. No sum is stored while no plugin gives a score."""
         height, total = context.nodes.height, self._add_up(context, rows)
         if isinstance(rows, slice):  # all rows. Hot: the sum itself is kept, and nothing is copied to new memory
             self.byte_count.bytes += (0 if total is None else total.nbytes) - (
@@ -428,7 +437,7 @@ class PartMemo:
         return sum(array.nbytes for array in (self.first, self.sum, *columns) if array is not None)
 
     def drop(self) -> None:
-        """It is no longer kept. An attempt that still reads it finds it as it was."""
+        """Remove the memo from the kept memos. An attempt that still reads it finds it as it was."""
         self.byte_count.bytes -= self.arrays_bytes
         self.byte_count = ByteCount()
         for column in (*(self.filters or ()), *(self.normalized or ())):

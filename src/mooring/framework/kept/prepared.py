@@ -106,7 +106,7 @@ class SearchCursor(msgspec.Struct):
 
 
 class PreparedProfile:
-    """All that attempts read of a profile. Nothing here changes from one attempt to the next but the cursor and what is kept:
+    """Data of a profile that attempts read. From one attempt to the next only the cursor and the kept values change:
     outcomes, levels, and verdicts beside nominated pods."""
 
     def __init__(
@@ -134,7 +134,7 @@ class PreparedProfile:
         named = {part for _, _, part in self.asked}
         questions = [self._questions_about(part) for part in PodPart]
         self.parts = tuple(each for each in questions if each.is_any or each.part in named)
-        """What is kept, by part of a shape."""
+        """Questions whose answers are kept, by part of the shape."""
         self.part_places = {questions.part: place for place, questions in enumerate(self.parts)}
         self.reads_pods = Reads.ROW in (*self.filter_reads, *self.score_reads)
         """Whether kept answers depend on the pods themselves that are on nodes, and not only on what is counted of them."""
@@ -151,7 +151,7 @@ class PreparedProfile:
         self.scores_by_value = [
             (index, plugin) for index, plugin in self.asked_scores if isinstance(plugin, ScoreByValue)
         ]
-        """Those of them whose scores may follow from the value of a label."""
+        """Score plugins in `asked_scores` whose scores may follow from the value of one label."""
         self.binding_plugins: tuple[Plugin, ...] = tuple(dict.fromkeys((*profile.reserves, *profile.pre_binds)))
         """The plugins that may have work to do between the decision and Bind."""
         self.total_type = integers_for(self.weights)
@@ -160,6 +160,8 @@ class PreparedProfile:
         """By index of a kept score plugin: what normalising makes of 0, where it tells no nodes apart."""
 
     def _questions_about(self, part: PodPart) -> PartQuestions:
+        """Collect the plugins whose answers depend on this part of the shape and can be kept: PreFilter, Filter, PreScore and
+        Score."""
         pre_filters = _fixed(self.profile.pre_filters, "pre_filter", part)
         pre_scores = _fixed(self.profile.pre_scores, "pre_score", part)
         filters = [
@@ -189,7 +191,8 @@ class PreparedProfile:
         )
 
     def _owner(self, part: PodPart, questions: list[KeptQuestion], fixed: tuple[tuple[int, Plugin], ...]) -> object:
-        """What stands for the answers about a part: the same object for profiles that get the same ones."""
+        """Return the object that identifies the answers about a part. Profiles with the same plugins and arguments for this
+        part get the same object and share the answers."""
         profile = self.profile
         asked = [(each.point, each.index, each.weight, each.plugin) for each in questions]
         asked += [("fixed", index, 1, plugin) for index, plugin in fixed]
@@ -246,7 +249,8 @@ def _part_of(plugin: Plugin, method: str, before: str) -> PodPart:
 
 
 def _reads_of(plugin: Plugin, method: str, before: str) -> Reads:
-    """What a filter or score reads. It can only be kept if the point before it always says the same for a shape."""
+    """Return the data that a filter or score reads, as declared. The framework can keep its answer only if the point before
+    it (PreFilter or PreScore) always answers the same for a shape; otherwise this raises ValueError."""
     what = _declared(plugin, method)
     if what is not Reads.CLUSTER and hasattr(plugin, before) and _declared(plugin, before) is not Reads.SHAPE:
         raise ValueError(f"{method} of plugin {plugin.name} reads {what.name}, so its {before} must read only SHAPE")
@@ -256,7 +260,7 @@ def _reads_of(plugin: Plugin, method: str, before: str) -> Reads:
 # ---- PreFilter and PreScore: asks the plugins of these points, or recalls what they said about other pods with the
 # same part.
 #
-# What follows from a part of the shape alone is asked once and kept with the part (part_memo.py). The other plugins
+# Answers that follow from a part of the shape alone are asked once and kept with the part (part_memo.py). Other plugins
 # are asked in every attempt, unless they skip pods like this one (SKIP_SHAPE, SKIP_FOR_NOW).
 
 
@@ -272,7 +276,8 @@ class PrePoints:
         self._labels_and_controller: tuple[Any, ...] | None = None
 
     def outcomes(self, point: str) -> ShapeOutcomes:
-        """What the plugins of a point say about pods of this shape. Those are asked whose answer a part of it decides."""
+        """Return the answers of the plugins of a point for pods of this shape. Plugins are asked here if a part of the shape
+        decides their answer and the answer is not kept yet."""
         book = self._runner.pre_filter_book if point == "PreFilter" else self._runner.pre_score_book
         place = book.point
         return book.find([part.outcomes[place] or self._ask_about(point, place, part) for part in self._memo.parts])
@@ -305,8 +310,8 @@ class PrePoints:
         return feasible.rows
 
     def _fixed_outcomes(self, point: str, plugins: tuple[tuple[int, Any], ...]) -> PartOutcomes:
-        """What the plugins say that go by one part alone. A fault is an answer too: an earlier plugin may end the attempt
-        before it matters."""
+        """Ask the plugins whose answers depend on one part alone. An error is an answer too, because an earlier plugin may
+        end the attempt before it matters."""
         skipped, others = [], []
         for index, plugin in plugins:
             try:
@@ -320,7 +325,7 @@ class PrePoints:
         return PartOutcomes(frozenset(skipped), tuple(others)) if others else outcomes_of_skips(frozenset(skipped))
 
     def _kind_of_pod(self) -> tuple[Any, ...]:
-        """What SKIP_FOR_NOW may depend on of a pod beside its shape: its labels and its controller."""
+        """The properties of a pod, beside its shape, that SKIP_FOR_NOW may depend on: its labels and its controller."""
         if self._labels_and_controller is None:
             pod = self._context.pod
             owner = pod.controller()
@@ -329,6 +334,7 @@ class PrePoints:
         return self._labels_and_controller
 
     def _call(self, point: str, plugin: Any, rows: Rows | None) -> Any:
+        """Call PreFilter or PreScore of a plugin. Raises AttemptError with upstream's text if the plugin raises."""
         wrap = self._context.wrap
         try:
             if point == "PreFilter":

@@ -32,7 +32,8 @@ class ScoreByValue(ScorePlugin):
 
 
 class ValueScores(msgspec.Struct):
-    """What such a plugin adds to the totals: `base` for all nodes, and something on top of it for some of them."""
+    """Contribution of a ScoreByValue plugin to the totals: `base` for all nodes, and a difference from the base for some of
+    them."""
 
     base: int
     places: ValueRows
@@ -60,7 +61,8 @@ class ValueScores(msgspec.Struct):
 def ask_score_by_value(
     plugin: ScoreByValue, context: SchedulingContext, feasible: FeasibleRows, weight: int
 ) -> ValueScores | None:
-    """What the plugin adds to the totals of feasible nodes, normalised; None: ask `score`."""
+    """Compute the normalized and weighted contribution of the plugin to the totals of feasible nodes; None: the caller must
+    ask `score`."""
     try:
         found = context.wrap("Score", plugin.name, plugin.score_by_value)(context)
     except Exception as fault:
@@ -82,6 +84,8 @@ def _of_few_values(
     by_value: Integers,
     weight: int,
 ) -> ValueScores:
+    """Normalize the scores of a label with few values, once for each value that a feasible row has. The base is the score of
+    the first of these values."""
     counts, others = places.counts, feasible.others
     if len(others):
         counts = counts - np.bincount(places.codes.take(others), minlength=len(counts))
@@ -101,6 +105,8 @@ def _of_spots(
     by_value: Integers,
     weight: int,
 ) -> ValueScores | None:
+    """Normalize the scores of a label with many values, if most rows have the raw score 0. The base is the normalized score
+    of 0; only the other rows are listed. None if this form does not apply."""
     spots = places.spots(by_value)
     if spots is None:
         return None

@@ -214,7 +214,7 @@ def _error(text: str) -> ConfigError:
     return ConfigError("build", [text])
 
 
-# ---- What is common to all profiles
+# ---- Settings that are common to all profiles
 
 
 def _with_ignored_resources(config: KubeSchedulerConfiguration) -> list[KubeSchedulerProfile]:
@@ -232,6 +232,8 @@ def _with_ignored_resources(config: KubeSchedulerConfiguration) -> list[KubeSche
 
 
 def _ignoring(names: list[str], profile: KubeSchedulerProfile) -> KubeSchedulerProfile:
+    """Copy of the profile in which NodeResourcesFit ignores the resources that extenders manage. Raises with upstream's text
+    if the profile has no arguments of NodeResourcesFit."""
     index = next((i for i, written in enumerate(profile.plugin_config) if written.name == _FIT), None)
     if index is None:
         raise _error("couldn't build extenders: can't find NodeResourcesFitArgs in plugin config")
@@ -318,7 +320,7 @@ def _make_plugins(written: KubeSchedulerProfile, registry: Registry, handle: Han
 
 
 def _type_name(point: str) -> str:
-    """What upstream calls the interface of a point: `PreFilterPlugin`."""
+    """Upstream's name of the interface of an extension point, such as `PreFilterPlugin`."""
     return f"{point[0].upper()}{point[1:]}Plugin"
 
 

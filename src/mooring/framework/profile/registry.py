@@ -23,7 +23,7 @@ from mooring.framework.contract.status import describe
 from mooring.kit.bounded_reading import read_file
 
 ENTRY_POINT_GROUP = "mooring.plugins"
-"""What packages name in their pyproject.toml."""
+"""Name of the entry point group that packages with plugins declare in their pyproject.toml."""
 _OWN_MODULES = "mooring."
 """The modules of plugins that come with Mooring: dumps and recordings have the annotations that these read."""
 
@@ -114,7 +114,7 @@ def load_entry_points(registry: Registry) -> None:
 
 @lru_cache(maxsize=1)
 def _offered(changed_ns: tuple[tuple[str, int], ...]) -> tuple[EntryPoint, ...]:
-    """What packages offer, in order; looked up again when a package was installed or removed.
+    """Entry points of installed packages, sorted. They are looked up again after a package was installed or removed.
 
     Hot: it reads a file of each installed package, 6 ms of the 11 ms that a scheduler took to build, and each self-check
     builds one.
@@ -172,7 +172,8 @@ def _run_package(name: str, path: str) -> dict[str, Any]:
 
 
 def _imported(entry: EntryPoint) -> Any:
-    """What the entry point refers to. Importing runs code of the package."""
+    """Import the object that the entry point refers to. The import runs code of the package. Raises RegistryError if it
+    fails."""
     try:
         return entry.load()
     except Exception as error:  # importing foreign code may raise anything, and the user must learn whose it is
@@ -185,7 +186,8 @@ def _described(error: Exception) -> str:
 
 
 def _checked(loaded: Any) -> type[Plugin] | type[PlainPlugin]:
-    """What was loaded, if it is a plugin class that can be built. The texts say what to change in the class."""
+    """Return the loaded object if it is a plugin class that can be built; otherwise raise RegistryError. The texts tell the
+    author what to change in the class."""
     if not (isinstance(loaded, type) and issubclass(loaded, Plugin | PlainPlugin)):
         raise RegistryError(
             "is not a plugin class (a subclass of mooring.plugin.Plugin or of mooring.plugin.PlainPlugin)"

@@ -199,6 +199,7 @@ def _plugin_names(plugins: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _profile(book: NameBook, profile: JsonObject, known: set[str]) -> JsonObject:
+    """Profile with anonymous names. Plugins that are not in `known`, and their arguments, are left out."""
     new = {name: profile[name] for name in ("percentageOfNodesToScore",) if name in profile}
     if "schedulerName" in profile:
         new["schedulerName"] = book.public_name(profile["schedulerName"])
@@ -229,6 +230,8 @@ def _args(book: NameBook, args: Any) -> Any:
 
 
 def _argument(book: NameBook, name: str, value: Any) -> Any:
+    """Replace the names in one argument of a plugin: label keys, resources and drivers. Other arguments are searched for
+    nested names."""
     match name:
         case "addedAffinity" if value:
             return msgspec.to_builtins(renamed(book, msgspec.convert(value, NodeAffinitySpec)))

@@ -73,6 +73,8 @@ class DumpedObjects:
         return [header_object(header), *([settings] if settings is not None else []), *objects]
 
     def _objects(self, manifests: Manifests) -> Iterator[JsonObject]:
+        """Yield the objects of a dump as JSON: objects that decisions read, then workloads without such an object, then
+        events. Annotations that are not kept are removed and noted."""
         workloads = {(each.kind, each.object.key): each.object for each in manifests.workloads}
         for manifest in manifests.objects:
             workload = workloads.pop((manifest.kind, manifest.object.key), None)

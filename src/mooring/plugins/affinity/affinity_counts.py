@@ -1,5 +1,5 @@
-"""What InterPodAffinity counts: pods by the value of a topology label, for terms of the incoming pod and of pods on
-nodes.
+"""Counts of InterPodAffinity: the number of pods by the value of a topology label, for the terms of the incoming pod and for
+the terms of pods on nodes.
 
 A term names a topology key and selects pods. What matters about a node is how many selected pods are on all nodes with
 the same value of that label, so every count here is an array with one place for each value that the label has in the
@@ -51,7 +51,7 @@ class OwnTerms:
 
     @lazy
     def cases(self) -> LabelSetCases[tuple[bool, Mapping[str, int]]]:
-        """What `about` has answered; pods that differ only in labels that no term asks about share an answer."""
+        """Cache of the answers of `about`. Pods that differ only in labels that no term asks about share an answer."""
         return LabelSetCases(predicate.selector for _, predicate, _ in (*self.affinity, *self.anti_affinity))
 
     def about(self, label_set: LabelSet) -> tuple[bool, Mapping[str, int]]:
@@ -275,8 +275,8 @@ def add_tally(found: ByKey, context: SchedulingContext, key: str, tally: PodCoun
 
 
 def _add_small_tallies(found: ByKey, context: SchedulingContext, key: str, tallies: list[tuple[Tally, int]]) -> None:
-    """The same for tallies of few rows, each with its weight. Hot: there may be thousands of them, and to add numbers for all
-    values of the label takes 10 µs for each."""
+    """Add tallies that have few rows, each with its weight, to the counts of a topology key. Hot: there may be thousands of
+    these tallies, and one addition over all values of the label takes 10 µs for each."""
     if len(tallies) == 1:
         add_tally(found, context, key, *tallies[0])
         return
@@ -304,7 +304,7 @@ def _add_counts(found: ByKey, key: str, column: LabelColumn, counts: Integers, w
 
 
 def terms_about(context: SchedulingContext, tallies: PodTallies | None = None) -> TermsAbout:
-    """What the lists of terms that pods on nodes carry say about the incoming pod.
+    """Find the affinity terms of pods on nodes that match the incoming pod, summed for each list of terms that pods carry.
 
     Other pods than those on nodes have `tallies` of their own.
     """

@@ -79,7 +79,7 @@ _REJECTIONS = {
 
 
 _FEW = 24
-"""So many scores or fewer are normalised one by one."""
+"""Largest number of scores that are normalized one by one, without arrays."""
 
 
 class InterPodAffinity(PreFilterExtensions, FilterPlugin, PreScorePlugin, ScoreByValue):
@@ -111,6 +111,8 @@ class InterPodAffinity(PreFilterExtensions, FilterPlugin, PreScorePlugin, ScoreB
 
     @reads(Reads.CLUSTER, PodPart.POD_TERMS)
     def pre_filter(self, context: SchedulingContext) -> Rejection | Skip | None:
+        """Count the pods that the required terms of the incoming pod match, and the pods whose required anti-affinity matches
+        it. Filter is skipped if the pod has no required terms and there are no such pods."""
         fault = context.shape.terms(context.pod.namespace).fault
         if fault is not None:
             return final(f"parsing pod: {fault}")
@@ -175,6 +177,8 @@ class InterPodAffinity(PreFilterExtensions, FilterPlugin, PreScorePlugin, ScoreB
         return None
 
     def score(self, context: SchedulingContext, rows: Rows) -> Scores | None:
+        """Raw score of a row: the sum over topology keys of the weights of matching terms in the domain of its node. These
+        are preferred terms, and required affinity terms of pods on nodes with their configured weight."""
         total: Ints | None = None
         for pull in context.state.read((self.name, "pull")):
             codes = pull.column.codes
@@ -220,13 +224,15 @@ def _by_row(column: LabelColumn, codes: NDArray[np.int8], rows: Rows, height: in
 
 
 def _shares_of_few(scores: list[int]) -> NDArray[np.int32]:
-    """What `_shares` does, in plain numbers. Hot: by value there are few scores; arrays of them take three times as long."""
+    """Compute the same shares as `_shares`, but from a list of plain integers. Hot: there is one score for each value of a
+    label, so the list is short, and arrays take three times as long."""
     lowest, span = min(scores), float(max(scores) - min(scores)) or 1.0
     return np.array([int(100.0 * ((score - lowest) / span)) for score in scores], np.int32)
 
 
 def _shares(above: Ints, span: int) -> NDArray[np.int32]:
-    """What is above the lowest sum, in percent of the span."""
+    """Normalized scores: the distance of each sum from the lowest sum, in percent of the span between the lowest and the
+    highest."""
     shares: NDArray[np.float64] = above / float(span)
     return (100.0 * shares).astype(np.int32)
 

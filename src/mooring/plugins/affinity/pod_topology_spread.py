@@ -84,7 +84,7 @@ Reals = NDArray[np.floating[Any]]
 _NO_VALUES: Reals = np.zeros(0)
 
 _FEW = 24
-"""So many scores or fewer are normalised one by one."""
+"""Largest number of scores that are normalized one by one, without arrays."""
 
 Keep = Callable[[Hashable, Callable[[], Constraints]], Constraints]
 """Gives what is kept for the pod's shape under a key, and builds it when there is nothing yet."""
@@ -173,6 +173,8 @@ class PodTopologySpread(PreFilterExtensions, FilterPlugin, PreScorePlugin, Score
         return None
 
     def score(self, context: SchedulingContext, rows: Rows) -> Scores | None:
+        """Raw score of a row: the sum over the soft constraints, rounded as upstream does. A lower sum means fewer matching
+        pods in the domains of the node."""
         parts: list[SoftPart] = context.state.read((self.name, "soft"))
         if len(parts) == 1 and parts[0].by_row is None:  # Hot: as a rule; then few values are rounded, and not all rows
             return parts[0].rounded().take(_codes(parts[0].column, rows))
@@ -236,7 +238,7 @@ class PodTopologySpread(PreFilterExtensions, FilterPlugin, PreScorePlugin, Score
         with selectors.
         """
         if pod.shape.spread_constraints:
-            # Of the labels only those count that matchLabelKeys names: pods of a StatefulSet share no others.
+            # Only the labels count that matchLabelKeys names: pods of a StatefulSet share no others.
             named = tuple(map(pod.labels.get, pod.shape.spread_label_keys))
             return keep((self.name, action, pod.namespace, named), lambda: own_constraints(pod, action))
         if not any(constraint.when_unsatisfiable == action for constraint in self._defaults):
@@ -248,7 +250,8 @@ class PodTopologySpread(PreFilterExtensions, FilterPlugin, PreScorePlugin, Score
 
 
 def _fewer_is_better(scores: list[int]) -> Ints:
-    """What `normalize` does, in plain numbers. Hot: by value there are few scores, and for these arrays take longer."""
+    """Compute the same normalized scores as `normalize`, but from a list of plain integers. Hot: there is one score for each
+    value of a label, so the list is short, and arrays take longer."""
     highest, lowest = max(0, *scores), min(scores)
     if highest == 0:
         return np.full(len(scores), 100, np.int64)
@@ -256,15 +259,15 @@ def _fewer_is_better(scores: list[int]) -> Ints:
 
 
 class SoftPart(msgspec.Struct):
-    """What one soft constraint adds to the scores: by value of its label, or row by row where that is the host name
-    (each host is a domain of its own, so there is nothing to sum)."""
+    """Contribution of one soft constraint to the scores. It is one number for each value of the label of the constraint; for
+    the host name label it is one number for each row, because each host is its own domain and nothing has to be summed."""
 
     column: LabelColumn
     by_value: Reals
     by_row: Reals | None
 
     def rounded(self) -> Ints:
-        """What it adds by value, where it is the only part."""
+        """Rounded contribution for each value of the label. It is the whole score if this constraint is the only one."""
         return round_half_away(self.by_value.astype(np.float64))
 
     def score(self, rows: Rows) -> Reals:
@@ -313,6 +316,8 @@ def _domain_count(context: SchedulingContext, column: LabelColumn, rows: Rows, i
 
 
 def _count_domains(column: LabelColumn, codes: NDArray[np.int32]) -> int:
+    """Number of domains among these nodes. For the host name label each node is a domain of its own. Parity: nodes without
+    the label and nodes with an empty value count as one domain."""
     if column.key == HOSTNAME:
         return len(codes)
     present = np.bincount(codes, minlength=column.width)
@@ -337,8 +342,8 @@ _NODES = ClusterEvent(NODE, Action.ADD | Action.DELETE | Action.UPDATE_NODE_LABE
 
 
 def spread_events(find: FindConstraints) -> tuple[Registration, ...]:
-    """What the plugin registers. If constraints cannot be worked out the hints say yes: an attempt then reports the
-    error."""
+    """Cluster events that PodTopologySpread registers, with their queueing hints. If the constraints of a pod cannot be
+    computed, the hint returns True: the next attempt then reports the error."""
 
     def after_pod(pod: Pod, change: Change) -> bool:
         try:

@@ -1,5 +1,5 @@
-"""What PodTopologySpread counts: the nodes that a constraint takes in, the pods on them by value of its label, and the
-skew.
+"""Counts of PodTopologySpread: the nodes that a constraint includes, the pods on these nodes by value of the topology label,
+and the skew.
 
 Placing the pod in a domain is allowed if
 
@@ -43,7 +43,7 @@ class Eligible(msgspec.Struct, frozen=True):
     """
 
     column: LabelColumn
-    """Its codes go with `domains`: another column of the same label may have others."""
+    """Column of the label. Its codes belong to `domains`: another column of the same label may have other codes."""
     rows: NDArray[np.intp]
     among: Mask
     """The rows that count, as a mask."""
@@ -54,7 +54,7 @@ class Eligible(msgspec.Struct, frozen=True):
 
 
 class Counted(msgspec.Struct, frozen=True):
-    """What the constraints of a pod take in: depends on nodes and the pod's shape only."""
+    """Nodes that the constraints of a pod include. The result depends only on the nodes and on the shape of the pod."""
 
     lacking: Mask
     """Rows without at least one of the labels."""
@@ -69,7 +69,8 @@ class Counted(msgspec.Struct, frozen=True):
 def counted_by(
     context: SchedulingContext, constraints: Constraints, action: str, require_all: bool, compares: bool
 ) -> Counted:
-    """What the constraints take in; kept for as long as no node changes, unless there are many of them.
+    """Find the nodes that the constraints include. The result is kept until a node changes, unless the pod has more than
+    FEW_CONSTRAINTS constraints.
 
     `require_all`: only nodes that have the labels of all the constraints count. `compares`: tolerations may compare
     numbers.
@@ -87,8 +88,9 @@ def counted_by(
 
 
 def _find_counted(context: SchedulingContext, constraints: Constraints, require_all: bool, compares: bool) -> Counted:
-    """What no selector changes is kept for all pods that select nodes alike: thousands of templates may differ in selectors
-    alone, and with 5,000 nodes it is 90 KiB."""
+    """Find the nodes that the constraints include. The part that does not depend on selectors is kept once for all pods with
+    the same node selection: thousands of templates may differ only in selectors, and this part takes 90 KiB for 5,000
+    nodes."""
 
     def find() -> _Reach:
         return _find_reach(context, constraints, require_all, compares)

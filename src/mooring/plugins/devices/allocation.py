@@ -38,7 +38,7 @@ class Pick(msgspec.Struct, eq=False):
     ask: Ask
     site: DeviceInSlice
     shares: dict[str, Share] | None = None
-    """What it consumes of a device that others may use as well."""
+    """Capacity that the pick consumes of a device that other claims may use as well, by name of the capacity."""
     took_counters: bool = False
     """Whether it consumes shared counters, which `_drop` then has to give back."""
     is_marked: bool = False

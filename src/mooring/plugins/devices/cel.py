@@ -65,8 +65,9 @@ _OF_LISTS = (member("dra_includes_dyn_dyn", "includes", "dyn, dyn", "bool", _inc
 
 @cache
 def declarations(dialect: Dialect) -> Declarations:
-    """What expressions may name. Parity: `device` is an object, so an expression that misspells a field does not compile;
-    and attributes are `dyn` only where they may be lists, so that nothing can go over them otherwise."""
+    """Names, fields and functions that a CEL expression of a selector may use. Parity: `device` is an object, so an
+    expression with a misspelled field does not compile; and attributes are `dyn` only where they may be lists, so that
+    otherwise no macro can iterate over them."""
     fields = {
         "driver": STRING,
         **({"allowMultipleAllocations": BOOL} if dialect.has_sharing else {}),
@@ -118,7 +119,8 @@ def compile_selector(text: str, dialect: Dialect = DIALECT) -> Matcher | CelFaul
 
 
 def facts_of(driver: str, device: Device, dialect: Dialect = DIALECT) -> Facts:
-    """What selectors read of a device. Raises CelFault for attributes that have no value, or none of this dialect."""
+    """Build the values of a device that selectors can read. Raises CelFault if an attribute has no value, or none of this
+    dialect."""
     attributes = Defaulting()
     for name, attribute in (device.attributes or {}).items():
         domain, bare = _parts(name, driver)
@@ -158,6 +160,7 @@ def _value(name: str, attribute: DeviceAttribute, dialect: Dialect) -> Any:
 
 
 def _list_value(name: str, attribute: DeviceAttribute) -> list[Any] | None:
+    """Value of an attribute that is a list, in the types of CEL; None if the attribute has no list."""
     if attribute.int_values is not None:
         return [int64(each) for each in attribute.int_values]
     if attribute.bool_values is not None:

@@ -115,7 +115,7 @@ Steps = Generator[Write | Pause, KubeObject | WriteFault | None, ResourceClaim]
 class ClaimWork:
     """The work of one binding."""
 
-    # Of the claim that is being written: `_bind` sets these.
+    # State of the claim that is being written: `_bind` sets these fields.
     _is_asking: bool
     """Whether a write is under way."""
     _is_in_doubt: bool
@@ -305,7 +305,7 @@ class ClaimWork:
         return is_reserved_for(claim, self._pod, self._ledger.has_group_claims)
 
     def _check(self, claim: ResourceClaim, allocation: Allocation | None) -> None:
-        """What other clients may have done to the claim that makes the binding impossible. Texts are upstream's."""
+        """Raise PluginError if another client changed the claim so that the pod cannot be bound. The texts are upstream's."""
         if claim.metadata.deletion_timestamp is not None:
             raise PluginError(f"claim {claim.key} got deleted in the meantime")
         if allocation is not None and claim.status.allocation is not None:

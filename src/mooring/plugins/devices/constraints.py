@@ -94,6 +94,8 @@ class Overlapping(PickConstraint):
     _common: Values | None = None
 
     def _joins(self, ask: Ask, attribute: DeviceAttribute) -> bool:
+        """Whether the values of a device have one in common with all devices before it. If so, only the values that all of
+        them share remain."""
         values = values_of(attribute)
         if values is None:
             return False

@@ -27,7 +27,8 @@ class Share(msgspec.Struct, frozen=True):
 
 
 def share_of(requested: QuantityText | None, capacity: DeviceCapacity) -> Share:
-    """What a request takes: the policy's default or all where it says nothing, else rounded up as the policy says.
+    """Compute the amount that a request takes of one capacity. Without a requested amount this is the default of the policy,
+    or the whole capacity; otherwise it is the requested amount, rounded up as the policy says.
 
     | requested | policy                   | takes |
     | -         | -                        | all   |
@@ -64,7 +65,7 @@ def fits(capacities: Capacities, requests: Requests | None, *consumed: Mapping[s
 
 
 def shares_of(capacities: Capacities, requests: Requests | None) -> dict[str, Share]:
-    """What a request takes of each capacity of a device."""
+    """Compute the amount that a request takes of each capacity of a device, by name of the capacity."""
     return {name: share_of((requests or {}).get(name), capacity) for name, capacity in capacities.items()}
 
 
@@ -116,7 +117,8 @@ Counter = tuple[str, str]
 
 
 class Counters:
-    """What is left of the counters of each pool while a search picks devices. Pools are counted when first needed."""
+    """Remaining values of the shared counters of each pool while a search picks devices. A pool is counted when a device of
+    it is first needed."""
 
     def __init__(self, ledger: ClaimLedger) -> None:
         self._ledger = ledger
@@ -144,7 +146,8 @@ class Counters:
             left[counter] += amount
 
     def _count(self, pool: PoolView) -> dict[Counter, int]:
-        """What allocated devices leave, those that other nodes see included: they consume the same counters."""
+        """Compute the counters of a pool that allocated devices leave. Devices that only other nodes see are included,
+        because they consume the same counters."""
         left = {(name, each): amount for name, counters in pool.counters.items() for each, amount in counters.items()}
         for site in (*pool.sites, *pool.others):
             if site.id in self._ledger.exclusive or site.id in self._ledger.shares:

@@ -120,6 +120,7 @@ def _claim_of(pod: Pod, entry: PodResourceClaim, claims: ClaimLedger) -> Resourc
 
 
 def _existing(pod: Pod, name: str, claims: ClaimLedger) -> ResourceClaim:
+    """Find a claim of the pod. Raises Unresolved with upstream's text if it does not exist or is being deleted."""
     claim = claims.get(f"{pod.namespace}/{name}")
     if claim is None:
         raise Unresolved(f'could not find ResourceClaim "{pod.namespace}/{name}"')
@@ -213,6 +214,9 @@ def serve(pod: Pod, resources: Iterable[str], classes: ServingClasses) -> Served
 
 
 def _serve_resource(pod: Pod, resource: str, class_name: str, served: Served) -> None:
+    """Add the device requests that serve one extended resource of a pod. Regular and sidecar containers hold their devices
+    for the life of the pod; init containers run one after another, so they reuse these devices and share one further
+    request."""
     containers = [*(pod.spec.init_containers or ()), *pod.spec.containers]
     first_regular = len(pod.spec.init_containers or ())
     lasting: list[DeviceRequest | None] = [None] * len(containers)
@@ -244,7 +248,8 @@ def _serve_resource(pod: Pod, resource: str, class_name: str, served: Served) ->
 def _request(
     index: int, container: Container, resource: str, class_name: str, reusable: Sequence[DeviceRequest]
 ) -> tuple[DeviceRequest | None, list[RequestMapping]]:
-    """What the container needs beyond the requests that it can make use of, and which requests serve it."""
+    """Build the device request of a container for an extended resource: the devices that it needs beyond the reusable
+    requests. The mappings name the requests that serve the container."""
     requests = (container.resources.requests if container.resources is not None else None) or {}
     wanted = parse(requests[resource]) if resource in requests else 0
     if not wanted or wanted % NANO:
@@ -308,17 +313,17 @@ class ClaimState(msgspec.Struct, eq=False):
     extended: ResourceClaim | None = None
     """The claim for extended resources as it was found or made up in PreFilter."""
     requested: Mapping[str, int] = msgspec.field(default_factory=dict)
-    """What the pod requests, where some of it may be served by devices."""
+    """Requests of the pod by resource, if devices may serve some of them."""
     is_filtered: bool = False
     """Whether Filter was asked. Parity: Score and Reserve know no devices in profiles that disable Filter."""
     unavailable: set[int] = msgspec.field(default_factory=set)
     """Claims whose allocation stands in the way on some node."""
     allocations: dict[int, Allocation] = msgspec.field(default_factory=dict)
-    """What claims are to get on the node that was chosen."""
+    """Allocations to write on the chosen node, by index of the claim."""
     shared_resources: Sequence[NodeAllocatableClaimStatus] = ()
-    """What the devices of `shared` take from the node."""
+    """Resources of the node that the devices of the `shared` claims take."""
     node_resources: Sequence[NodeAllocatableClaimStatus] = ()
-    """What their devices take from that node."""
+    """Resources of the chosen node that the devices in `allocations` take."""
     refusals: list[Rejection] = msgspec.field(default_factory=list)
     """Why devices would take too much from nodes; codes of the filter count from REFUSED on."""
     mappings: Sequence[RequestMapping] = ()
@@ -326,7 +331,7 @@ class ClaimState(msgspec.Struct, eq=False):
     node_claim: ResourceClaim | None = None
     """The extended claim as it is to be written for that node."""
     _served: dict[tuple[str, ...], Served] = msgspec.field(default_factory=dict)
-    """What `served` has worked out, by resources: nodes with the same resources share it."""
+    """Cache of `served`, by resources: nodes with the same resources share an entry."""
 
     def __bool__(self) -> bool:
         return bool(self.claims)
@@ -337,7 +342,7 @@ class ClaimState(msgspec.Struct, eq=False):
         return len(self.claims) > (self.extended is not None)
 
     def consumer(self, index: int, pod: Pod) -> ClaimConsumer:
-        """What the claim's reservedFor says about the pod."""
+        """The entry for the pod, or for its pod group, in `status.reservedFor` of the claim."""
         return self.group_consumers.get(index) or ClaimConsumer(resource="pods", name=pod.name, uid=pod.id)
 
     def is_shared(self, index: int) -> bool:

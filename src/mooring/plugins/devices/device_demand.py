@@ -1,4 +1,4 @@
-"""What claims ask for, read once: requests with their alternatives, the selectors of their classes, and constraints.
+"""Demand of claims, parsed once: requests with their alternatives, the selectors of their device classes, and constraints.
 
 Classes and claims are read into plain values before any search, because one demand is searched for on many groups of
 nodes.
@@ -50,11 +50,13 @@ class DeviceFeatures(msgspec.Struct, frozen=True):
 
     @property
     def dialect(self) -> Dialect:
-        """What selectors may say."""
+        """The CEL features that selectors may use with these feature gates."""
         return Dialect(self.list_attributes, self.consumable_capacity)
 
     @classmethod
     def of(cls, gates: Mapping[str, bool]) -> "DeviceFeatures":
+        """Read the features from the feature gates. Gates that are missing have their default of upstream."""
+
         def is_on(gate: str) -> bool:
             return gates.get(gate, True)
 
@@ -128,7 +130,7 @@ class Ask(msgspec.Struct, frozen=True, eq=False):
 
 
 class ClaimAsks(msgspec.Struct, frozen=True, eq=False):
-    """What one claim asks for: for each request its alternatives, of which one will do."""
+    """Requests and constraints of one claim. Each request is a list of alternatives, and one of them is enough."""
 
     requests: Sequence[Sequence[Ask]]
     constraints: Sequence[DeviceConstraint]
@@ -136,7 +138,7 @@ class ClaimAsks(msgspec.Struct, frozen=True, eq=False):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Demand:
-    """What all claims of a pod ask for that have to be allocated, in order."""
+    """Requests of all claims of a pod that still have to be allocated, in the order of the claims."""
 
     claims: Sequence[ClaimAsks]
 
@@ -172,6 +174,8 @@ def _ask(
     written: ExactDeviceRequest | DeviceSubRequest,
     class_of: ClassOf,
 ) -> Ask:
+    """Convert a request, or one alternative of a request, to an Ask. An invalid request is not refused here: the Ask carries
+    the error."""
     fault = _fault(name, written, class_of)
     device_class = class_of(written.device_class_name)
     return Ask(
@@ -192,7 +196,7 @@ def _ask(
 
 
 def _fault(name: str, written: ExactDeviceRequest | DeviceSubRequest, class_of: ClassOf) -> str | None:
-    """What is wrong with a request, in upstream's words."""
+    """Return the error in a request, with upstream's text; None if the request is valid."""
     where = f", request {name}"
     for i, selector in enumerate(written.selectors or ()):
         if selector.cel is None:

@@ -1,4 +1,5 @@
-"""What nodes offer to claims that ask for the same: searched once for each group of nodes, then only where it changed.
+"""Offers of nodes for claims with the same demand. The search runs once for each group of nodes, and later only for groups
+whose devices changed.
 
 An *offer* is the outcome of one search: devices, or why there are none. It depends on the demand, the group of nodes,
 and on which devices of its pools are taken; so it stays good until a device of a pool that the group sees changes
@@ -114,7 +115,7 @@ NO_CHOICE, INVALID_POOLS = 1, 2
 _UNKNOWN, _FAULTY = -1, -2
 
 MAX_PREFERENCE = 8
-"""What the first of several alternatives scores (upstream: FirstAvailableDeviceRequestMaxSize); each further one scores
+"""Score of the first of several alternatives (upstream: FirstAvailableDeviceRequestMaxSize). Each further alternative scores
 one less."""
 
 DEMANDS = 64

@@ -37,7 +37,7 @@ quicker."""
 
 
 class InvalidPools(Exception):
-    """There is no choice, but there could be one if some pool were in order."""
+    """The search found no devices, but it could find some if all pools were valid and complete."""
 
 
 class _Result(Enum):
@@ -257,7 +257,8 @@ class _Search:
         return True
 
     def _answer(self, selector: str, likeness: Likeness) -> bool | CelFault:
-        """What a selector says. Only what has to be evaluated costs steps: the same search may cost less the next time."""
+        """Return the answer of a selector for a device. Only an evaluation costs steps, not a kept answer: the same search
+        may cost less the next time."""
         answer = likeness.known(selector)
         if answer is None:
             answer, cost = likeness.ask(selector, self.effort.max_cost(selector))

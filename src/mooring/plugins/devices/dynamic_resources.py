@@ -372,7 +372,7 @@ class DynamicResources(
     # ---- the node that was chosen
 
     def _taken_on(self, context: SchedulingContext, state: ClaimState, node_name: str) -> list[Taken] | None:
-        """What the devices for the pod's claims take from a node; None: nothing."""
+        """Compute the resources of the node that the devices for the claims of the pod take; None if they take none."""
         claims, choice, _ = self._chosen(context, state, node_name)
         return taken_by(context.pod, claims, choice, context.cluster.claims, state.shared_resources) or None
 

@@ -10,11 +10,12 @@ from typing import Any
 import msgspec
 
 Facts = Mapping[str, Any]
-"""What an expression can read of a device: driver, allowMultipleAllocations, attributes and capacity by domain."""
+"""Values of a device that a CEL expression can read: driver, allowMultipleAllocations, and attributes and capacity by
+domain."""
 
 
 class Dialect(msgspec.Struct, frozen=True):
-    """What selectors may say, by the feature gates."""
+    """CEL features that selectors may use. Feature gates decide about them."""
 
     has_lists: bool = False
     """Attributes may be lists, which selectors may go over (DRAListTypeAttributes)."""
@@ -32,7 +33,7 @@ class CelFault(Exception):
     def __init__(self, text: str, cost: int = 0) -> None:
         super().__init__(text)
         self.cost = cost
-        """What the evaluation cost up to the fault, in CEL cost units."""
+        """Cost of the evaluation up to the fault, in CEL cost units."""
 
 
 # Steps are the unit of effort of a search: see STEPS_A_SECOND in dynamic_resources.py.

@@ -1,5 +1,5 @@
-"""What DynamicResources gives back: devices of claims that keep a pod from all nodes (PostFilter), and all that a pod has of
-its claims when it does not go to its node after all (Unreserve)."""
+"""Release of devices by DynamicResources. PostFilter deallocates claims that keep a pod from all nodes; Unreserve releases
+all that a pod holds of its claims when the pod does not go to its node."""
 
 from dataclasses import replace
 from functools import partial

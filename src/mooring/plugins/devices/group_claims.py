@@ -51,7 +51,7 @@ def offer_to_group(context: SchedulingContext, claim: ResourceClaim, resources: 
 
 
 def resources_in_group(context: SchedulingContext, claim: ResourceClaim) -> NodeResources:
-    """What the devices of an allocation that the group shares take from the node."""
+    """Resources of the node that the devices of a shared allocation take. The pods of the group share this allocation."""
     cycle = _cycle(context)
     resources: NodeResources = cycle.state.get(_BEGUN, {}).get(claim_id(claim), {}) if cycle is not None else {}
     return resources
@@ -100,6 +100,7 @@ def _group_of(pod: Pod, cluster: Cluster) -> PodGroup | None:
 
 
 def _has_claim(group: PodGroup, entry: PodResourceClaim) -> bool:
+    """Whether the pod group declares the same claim, by name and by source. Then the pods of the group share it."""
     for claim in group.spec.resource_claims or ():
         if claim.resource_claim_name is None and claim.resource_claim_template_name is None:
             raise Unresolved(f"PodGroup {group.key} claim {claim.name}: none of the supported fields are set")

@@ -90,6 +90,7 @@ class NodeGroups:
             self.fault = f"gather pool information: {fault}"
 
     def _read(self, slices: Iterable[ResourceSlice]) -> None:
+        """Take the published ResourceSlices. The views of slices that did not change are kept."""
         before, self._views = self._views, {}
         for published in slices:
             view = before.get(published.name)
@@ -138,7 +139,8 @@ class NodeGroups:
         row: int,
         whole: dict[PoolId, list[SliceView]],
     ) -> tuple[tuple[object, ...], NodeGroup]:
-        """What the node of the row sees; the known group for that, if there is one, so that its offers stay good."""
+        """Build the group of nodes that see the same devices as the node of the row. A known group is returned again, so that
+        its offers stay valid."""
         reached = [reach for reach in shared if reach.is_seen_from(row)]
         seen = [*local, *(reach.view for reach in reached)]
         hidden = frozenset(device_id for reach in reached for device_id, mask in reach.devices.items() if not mask[row])
@@ -175,6 +177,8 @@ class _Reach(msgspec.Struct, eq=False):
 
     @classmethod
     def of(cls, view: SliceView, nodes: NodeTable) -> "_Reach":
+        """Find the rows that can see a ResourceSlice: all rows, those that its node selector matches, or for each device
+        those that the device names."""
         spec = view.slice.spec
         if spec.shared_counters or spec.all_nodes:
             return cls(view)
@@ -201,6 +205,8 @@ def _device_rows(device: Device, view: SliceView, nodes: NodeTable) -> Mask:
 
 
 def _matching(selector: NodeSelector, nodes: NodeTable, what: str) -> Mask:
+    """Mask of the rows that a node selector of a slice or device matches. Raises BadSelector with upstream's text if it does
+    not parse."""
     matcher = compile_node_selector(selector)
     faults = matcher.faults()
     if faults:
@@ -260,6 +266,8 @@ class DeviceTotals:
         return found
 
     def _counted(self, ledger: ClaimLedger, device_class: DeviceClass) -> Counts:
+        """Number of devices of a class, and of those that are taken, by group of nodes: 2 x groups. Counted again after
+        slices, claims or the class changed."""
         stamp = (self._groups.version, ledger.log.end, id(device_class))
         kept = self._kept.get(device_class.name)
         if kept is None or kept.stamp != stamp:

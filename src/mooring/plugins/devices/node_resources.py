@@ -46,8 +46,8 @@ def taken_by(
     ledger: ClaimLedger,
     shared: Sequence[NodeAllocatableClaimStatus] = (),
 ) -> list[NodeAllocatableClaimStatus]:
-    """What the devices that were chosen for these claims take from the node, claim by claim, and what those take that the
-    pod's group shares. Raises PluginError."""
+    """Compute the resources of the node that the chosen devices take, claim by claim, together with those of the devices that
+    the pod group shares. Raises PluginError."""
     found = [*shared]
     for claim, picks in zip(claims, choice.picks, strict=True) if choice is not None else ():
         if any(pick.site.device.node_allocatable_resource_mappings for pick in picks):
@@ -58,7 +58,8 @@ def taken_by(
 
 
 def taken_in_group(context: SchedulingContext, claims: Iterable[ResourceClaim]) -> list[NodeAllocatableClaimStatus]:
-    """What the devices take that the pod's group shares in this attempt. Parity: it counts for each of its pods."""
+    """Resources of the node that the shared devices of the pod group take in this attempt. Parity: they count for each pod of
+    the group."""
     taken = ((claim, resources_in_group(context, claim)) for claim in claims)
     ledger = context.cluster.claims
     return [
@@ -76,6 +77,7 @@ def _containers(pod: Pod, claim: ResourceClaim, ledger: ClaimLedger) -> list[str
 
 
 def _resources(claim: ResourceClaim, picks: Sequence[Pick]) -> dict[str, QuantityText]:
+    """Sum of the amounts that the devices of one claim take from the node, by resource."""
     found: dict[str, QuantityText] = {}
     for pick in picks:
         for resource, mapping in (pick.site.device.node_allocatable_resource_mappings or {}).items():
@@ -87,7 +89,8 @@ def _resources(claim: ResourceClaim, picks: Sequence[Pick]) -> dict[str, Quantit
 
 
 def _amount(claim: ResourceClaim, pick: Pick, resource: str, mapping: NodeAllocatableMapping) -> QuantityText | None:
-    """What one device takes of a resource; None: its mapping is by a capacity that the claim does not consume."""
+    """Compute the amount of a resource that one device takes from the node; None if the mapping refers to a capacity that the
+    claim does not consume."""
     multiplier = mapping.allocation_multiplier
     if not mapping.capacity_key:
         return "0" if multiplier is None else multiplier

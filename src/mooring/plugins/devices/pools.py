@@ -30,7 +30,8 @@ MAX_ANSWERS = 1024
 
 
 class Likeness:
-    """What devices have in common that no selector can tell apart: each selector is evaluated once for all of them.
+    """Properties that selectors can read, shared by all devices that have the same ones. Each selector is evaluated once for
+    all these devices.
 
     A cluster has thousands of devices of a few models. Selectors read the driver, attributes, capacity and whether a
     device can be shared, so devices that agree in these share one object.
@@ -46,12 +47,12 @@ class Likeness:
         self._answers: OrderedDict[str, Answer] = OrderedDict()
 
     def known(self, selector: str) -> Answer | None:
-        """What the selector says of the devices, if it was asked before."""
+        """Return the kept answer of a selector for these devices; None if the selector was not evaluated yet."""
         return self._answers.get(selector)
 
     def ask(self, selector: str, max_cost: int | None = None) -> tuple[Answer, int]:
-        """What the selector says of the devices, and what it costs to find out. Raises TookTooLong where that is more than
-        `max_cost`; None: as much as a selector may cost."""
+        """Evaluate a selector for these devices and keep the answer. Returns the answer and its cost, in CEL cost units.
+        Raises TookTooLong if the cost exceeds `max_cost`; None stands for the limit of a single selector."""
         answer, cost = self._evaluate(selector, max_cost)
         self._answers[selector] = answer
         if len(self._answers) > MAX_ANSWERS:
@@ -59,6 +60,8 @@ class Likeness:
         return answer, cost
 
     def _evaluate(self, selector: str, max_cost: int | None) -> tuple[Answer, int]:
+        """Compile and evaluate a selector. An error is an answer too. The cost is in CEL cost units and includes work that
+        upstream does not charge for."""
         from mooring.cel.budget import WORK
         from mooring.plugins.devices.cel import MAX_COST, compile_selector, facts_of  # not at the start: see effort.py
 

@@ -47,6 +47,8 @@ class ImageLocality(ScorePlugin):
         return (np.clip(total, MIN_BYTES, highest) - MIN_BYTES) * 100 // (highest - MIN_BYTES)
 
     def score_row(self, context: SchedulingContext, row: int) -> int:
+        """Score one row by the bytes of the images of the pod that its node has. Each image is scaled by the share of nodes
+        that have it, to avoid that all pods go to one node."""
         images, node_count = context.nodes.images, context.nodes.alive_count
         highest = MAX_BYTES_PER_CONTAINER * context.shape.containers_count
         total = 0

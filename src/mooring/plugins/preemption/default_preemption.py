@@ -94,7 +94,7 @@ def search_victims(failure: GroupFitError, gains: GainsByShape, budgets: Sequenc
 
 
 def _search_few(failure: GroupFitError, gains: GainsByShape, slots: Slots, enough: int) -> GroupVictims | Rejection:
-    """The same as `_search_by_sums` for all victims, on the nodes alone that gain slots first."""
+    """Search like `_search_by_sums`, but only on the nodes that gain slots first. The result is the same as on all nodes."""
     member, priority = failure.members[0], failure.group.priority
     kept = gains.of(member.shape, member.priority, priority)
     kept.refresh(slots)
@@ -189,6 +189,7 @@ class DefaultPreemption(PreEnqueuePlugin, PodGroupPostFilterPlugin):
         that is done: the pod, or its group."""
 
     def pre_enqueue(self, pod: Pod) -> Rejection | None:
+        """Hold back a pod, or all pods of its group, until the evictions for it are answered."""
         if not self._evicting:
             return None
         if not self._preempts_as_group(pod):
@@ -356,7 +357,8 @@ class DefaultPreemption(PreEnqueuePlugin, PodGroupPostFilterPlugin):
 
 
 def _kept_for(kept: dict[KeptKey, K], pod: Pod, make: Callable[[], K]) -> K:
-    """What is kept for pods of this shape and priority; the one that was not used for longest goes."""
+    """Return the kept object for pods of this shape and priority, or make it. If there are more than DRY_RUNS objects, the
+    least recently used one is dropped."""
     key = (ref(pod.shape), pod.priority)  # a pod that is gone is not kept alive
     found = kept.pop(key, None) or make()
     kept[key] = found  # last in the order of use

@@ -38,7 +38,8 @@ from mooring.plugins.preemption.victim_order import Entry, GroupVictim, VictimOr
 
 
 Free = list[int]
-"""What is free on a node: by resource that members request, and last the number of pods that it may still have."""
+"""Free amounts on a node: one for each resource that members request, and at the end the number of pods that the node may
+still take."""
 
 
 class Slots(msgspec.Struct):
@@ -47,7 +48,7 @@ class Slots(msgspec.Struct):
     nodes: NodeTable
     names: tuple[str, ...]
     amounts: Free
-    """What a member takes; the last is 1, for the pod itself."""
+    """Requests of one member, in the order of `names`. The last number is 1, for the pod itself."""
     free: NDArray[np.int64]
     """Resources x rows, with all pods on their nodes."""
     passing: NDArray[np.bool_]
@@ -75,18 +76,19 @@ class Slots(msgspec.Struct):
         self._changed[row] = free, now
 
     def on_row(self, row: int) -> tuple[Free, int]:
-        """What is free on a row, and its slots, with all pods on their nodes."""
+        """Free amounts of a row and the number of its slots, while all pods are on their nodes."""
         free: Free = self.free[:, row].tolist()
         return free, self.of_free(free)
 
     def without(self, free: Free, pod: Pod) -> Free:
-        """What is free after a pod has left."""
+        """Free amounts of a node after a pod has left it."""
         return [have + amount for have, amount in zip(free, self._request(pod), strict=True)]
 
     def of_free(self, free: Free) -> int:
         return min(self.most, max(0, min(have // amount for have, amount in zip(free, self.amounts, strict=True))))
 
     def _request(self, pod: Pod) -> Free:
+        """Requests of a pod in the order of `names`, and 1 for the pod itself. They are kept by shape."""
         found = self._requests.get(id(pod.shape))
         if found is None:
             held = pod.shape.held
@@ -135,7 +137,8 @@ def _names_of(demand: ResourceDemand, pod: Pod, nodes: NodeTable) -> tuple[str, 
 
 
 def _free(demand: ResourceDemand, crowd: Crowd | None, nodes: NodeTable) -> NDArray[np.int64] | None:
-    """What is free on all rows beside a crowd of nominated pods; None: a sum is too large for its cell."""
+    """Compute the free amounts of all rows after the nominated pods of the crowd are counted: resources x rows, and the
+    number of pods as the last line. None if a sum is too large for its cell."""
     if requested_beside(demand, nodes).max(initial=0) >= MAX_SUM:
         return None
     allocatable = cells(nodes.amounts.allocatable, demand.resources, slice(0, nodes.height))
@@ -213,6 +216,8 @@ class KeptGains:
         return found
 
     def _gain_of(self, row: int, slots: Slots) -> Gain | None:
+        """Let the pods of a row leave, the least important first, until the row has one more slot. Returns the entry of the
+        last one that leaves, with the row; None if the pods of lower priority are not enough."""
         free, before = slots.on_row(row)
         for entry, pods in reversed(self._order.on_row(row)):
             if entry[0] <= -self._priority:
@@ -232,6 +237,8 @@ class GainsByShape:
         self._kept: dict[tuple[ref[PodShape], int, int, int], KeptGains] = {}
 
     def of(self, shape: PodShape, member_priority: int, priority: int) -> KeptGains:
+        """Return the kept gains for a shape and priorities, or make them. The least recently used ones are dropped beyond
+        _MOST_KEPT."""
         key = ref(shape), member_priority, priority, self.order.nodes.amounts.resources_version
         kept = self._kept.pop(key, None) or KeptGains(self.order, priority)
         self._kept[key] = kept

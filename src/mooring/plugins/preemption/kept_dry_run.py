@@ -36,7 +36,8 @@ better than fewer."""
 
 
 class KeptDryRun:
-    """What preemption for pods of one shape and priority would come to, node by node. Arrays have a place for each row."""
+    """Results of the dry run of preemption for pods of one shape and priority, node by node. All arrays have one place for
+    each row."""
 
     def __init__(self, ranks: PodRanks) -> None:
         self._ranks = ranks
@@ -86,6 +87,7 @@ class KeptDryRun:
             self._known[touched] = False
 
     def _start_over(self) -> None:
+        """Forget the outcomes of all rows, and fit the arrays to the present size of the table."""
         positions, capacity = self._ranks.priority.shape
         self._known = np.zeros(capacity, np.bool_)
         self.outcome = np.zeros(capacity, np.int8)

@@ -38,7 +38,8 @@ NONE_FITS = -1
 
 
 class Room(msgspec.Struct):
-    """What the pods of some rows hold, and may hold. All arrays have a place for each of the rows."""
+    """Amounts that the pods on some rows hold, and the amounts that they may hold. All arrays have one place for each of
+    these rows."""
 
     held: list[Ints]
     """By resource: positions x rows."""
@@ -190,9 +191,10 @@ Harm = tuple[int, int, int, int, int]
 what the name of the node says. The least wins."""
 
 MOST_TOUCHED = 16
-"""So many rows are judged one by one; with more, all rows at once take less time."""
+"""Largest number of touched rows that are judged one by one. With more, judging all rows at once takes less time."""
 _MOST_ASIDE = 32
-"""So many candidates are passed over that are none for this pod; then all rows are judged instead."""
+"""Largest number of entries of the heap that are skipped because they are no candidates for this pod. After that all rows are
+judged instead."""
 
 
 class KeptHarm:
@@ -231,7 +233,7 @@ class KeptHarm:
         heapify(self._heap)
 
     def drop(self) -> None:
-        """What is kept was not brought up to date."""
+        """Discard the kept harm of all rows, because it was not brought up to date."""
         self._harm = None
 
     def judge_again(self, rows: Sequence[int], demand: ResourceDemand, nominated: NominatedLoad) -> None:

@@ -268,6 +268,8 @@ class LeastHarm:
     # ---- what is kept for pods of one shape
 
     def _best_kept(self, kept: KeptHarm, touched: list[int], is_curable: Flags) -> int | None:
+        """Find the row with the least harm from the kept heap, after the touched rows are judged again. The row of the pod's
+        own nomination is judged separately."""
         nominated, demand = self._failure.nominated, self._filters.demand
         if kept.is_kept:
             try:

@@ -77,6 +77,8 @@ def split_by_budgets(
 
 
 def _breaks(pod: Pod, budgets: Sequence[Budget], left: list[int]) -> bool:
+    """Whether the eviction of the pod violates a disruption budget. `left` holds the evictions that each budget still allows,
+    and is counted down here."""
     for i, budget in enumerate(budgets):
         if budget.matches(pod) and pod.name not in budget.disrupted:
             left[i] -= 1
@@ -86,7 +88,8 @@ def _breaks(pod: Pod, budgets: Sequence[Budget], left: list[int]) -> bool:
 
 
 _FEW_GROUPS = 1024
-"""So many groups more than there are victims are remembered, after their pods have left, before all is worked out anew."""
+"""Allowance for groups that are remembered after their pods have left. The order is built again when more groups are
+remembered than twice the number of victims plus this number."""
 
 Entry = tuple[*Importance, GroupVictim]
 """No two victims have the same place, so that entries are never compared by the victim."""
@@ -152,6 +155,7 @@ class VictimOrder:
         return sorted(found, key=_ENTRY)
 
     def _start_over(self) -> None:
+        """Build the order of victims again from all rows. Pods of a group that is preempted as one form a single entry."""
         self.touches.note_all()
         row_book = self.nodes.row_book
         self._position = {row_book[name]: place for place, name in enumerate(self.nodes.order.round_robin())}

@@ -126,7 +126,8 @@ NO_VICTIMS_FOUND = final("No preemption victims found for incoming pod")
 
 
 class Findings:
-    """What a dry run found: candidates with the harm that each would do, and why other nodes are none."""
+    """Result of a dry run of preemption: the candidates with the harm that each would do, and the reasons why other nodes are
+    no candidates."""
 
     def __init__(self, kept: KeptDryRun) -> None:
         self.rows: RowArray = np.zeros(0, np.intp)
@@ -152,7 +153,7 @@ class Findings:
         return self._single_harm.get(row) or tuple(self._dry_run.harm[:, row].tolist())
 
     def on(self, row: int) -> Victims:
-        """What extenders get to see of a candidate."""
+        """The victims on a candidate, and how many of them violate a disruption budget, as extenders get them."""
         return Victims(self.victims(row), self.violations(row))
 
     def replaced(self, victims: Mapping[int, Victims]) -> "Findings":
@@ -353,6 +354,8 @@ class PreemptionDryRun:
         return rows[has_victims]
 
     def _search_singly(self, rows: RowArray, findings: Findings) -> None:
+        """Search for victims on each of the rows alone, not in one batch. Writes candidates, rejections and rows that need no
+        victims to `findings`."""
         has_lower = self._alone.have_lower(rows)
         if not has_lower.all():
             findings.refusals.append((NO_VICTIMS_FOUND, int(np.count_nonzero(~has_lower))))

@@ -62,6 +62,8 @@ class NodeResourcesBalancedAllocation(PreScorePlugin, ScorePlugin):
         return 50 + (50 + gain) // 2
 
     def score_row(self, context: SchedulingContext, row: int) -> int:
+        """Score one row with plain numbers for two resources, as usual; other cases use the columns. The score compares the
+        balance of the node with and without the pod."""
         asked = self._amounts(context)
         resources, added = asked.resources, asked.plain
         is_served = asked.has_scalars and self._devices_serve_requests and served(context, asked.names)

@@ -85,7 +85,7 @@ has its codes in a ShortageBook."""
 
 
 _CHECKED, _SCORED = "NodeResourcesFit/checked", "NodeResourcesFit/scored"
-"""What is kept for the requests of pods."""
+"""Keys under which the amounts of a pod are kept with its shape: those that Filter checks, and those that Score counts."""
 
 _books: WeakKeyDictionary[object, dict[object, ShortageBook]] = WeakKeyDictionary()
 """For pods with more than _BITS resources, by the part of their shape that says so, and by what the plugin ignores. Profiles
@@ -152,7 +152,8 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         return _code_of_one(context.nodes, checked, row)
 
     def demand(self, context: SchedulingContext) -> ResourceDemand | None:
-        """What `_judge` compares, without why a row is rejected. None where it compares more than columns hold."""
+        """Describe the comparison of `_judge` as a ResourceDemand, without the reasons for rejection. None if a node has
+        amounts that columns cannot hold."""
         if context.nodes.amounts.huge_rows:
             return None
         checked = self._checked(context)
@@ -227,6 +228,8 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         return self._score(allocatable, wanted, allocatable != 0, np.array(scored.weights, np.int64))
 
     def score_row(self, context: SchedulingContext, row: int) -> int:
+        """Score one row with plain numbers for the strategy LeastAllocated; other strategies use the columns. The score is
+        the weighted mean of the free shares in percent."""
         nodes, scored = context.nodes, self._scored(context)
         is_served = scored.has_scalars and self._devices_serve_requests and served(context, scored.names)
         if not self._is_least_allocated or is_served:
@@ -251,6 +254,8 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         return context.of_requests(_CHECKED, self._find_checked)
 
     def _find_checked(self, context: SchedulingContext) -> PodAmounts:
+        """Requests of the pod that Filter compares: cpu, memory and ephemeral storage, and the extended resources that the
+        plugin does not ignore."""
         request = context.shape.request
         asked = {name: request[name] for name in FIRST_CLASS if request.get(name)}
         if len(asked) < len(request):
@@ -263,6 +268,8 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         return context.of_requests(_SCORED, self._find_scored)
 
     def _find_scored(self, context: SchedulingContext) -> PodAmounts:
+        """Requests of the pod that Score counts, with their weights. Extended resources that the pod does not request are
+        left out."""
         request, weights = context.shape.score_request, self._weights
         asked = {name: request.get(name, 0) for name in weights}
         if self._has_scalars:
@@ -347,7 +354,8 @@ Delegates = Callable[[Cluster, str], bool]
 
 
 def fit_events(devices_serve_requests: bool) -> tuple[Registration, ...]:
-    """What the plugin registers; the flag is the gate DRAExtendedResource."""
+    """Cluster events that NodeResourcesFit registers, with their queueing hints. The flag is the feature gate
+    DRAExtendedResource."""
     delegates = has_device_class if devices_serve_requests else _has_none
 
     def after_node(pod: Pod, change: Change) -> bool:
@@ -416,8 +424,8 @@ def _has_none(cluster: Cluster, resource: str) -> bool:
 
 
 def _allocatable(node: Node, name: str) -> int:
-    """What the node has of a resource, in units of the node table: milli-CPU for cpu, whole units for others. What does
-    not parse counts as 0."""
+    """Allocatable amount of a resource on a node, in the units of the node table: milli-CPU for cpu, whole units for other
+    resources. A quantity that does not parse counts as 0."""
     text = (node.status.allocatable or {}).get(name)
     if text is None:
         return 0

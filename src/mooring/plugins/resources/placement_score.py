@@ -50,7 +50,8 @@ def use_grows(weights: Iterable[str], pods: Sequence[Pod]) -> bool:
 
 
 def _sum_up(rows: RowsByPlacement, there: Ints, held: Ints, wanted: Amounts) -> tuple[Ints, Ints]:
-    """What each placement has, and what is in use of it with the group: resources x placements."""
+    """Sum the allocatable amounts of the nodes of each placement, and the amounts that are in use there with the group: two
+    matrices of resources x placements."""
     largest = max(float(column.sum(dtype=np.float64)) for column in (there, held)) + float(wanted.max(initial=0))
     if largest < 1 << _BITS:
         return rows.sum(there), rows.sum(held) + wanted.astype(np.int64)
@@ -61,8 +62,8 @@ def _sum_up(rows: RowsByPlacement, there: Ints, held: Ints, wanted: Amounts) -> 
 
 
 def _requests(names: Sequence[str], candidates: Sequence[PodGroupAssignments]) -> Amounts:
-    """What the members with a node request in each placement, with upstream's minimum for pods without requests:
-    resources x placements."""
+    """Sum the requests of the members that have a node in each placement: resources x placements. Pods without requests count
+    with upstream's minimum."""
     # Hot: many candidates have the same tuple of members.
     known: dict[int, list[int]] = {}
     for candidate in candidates:

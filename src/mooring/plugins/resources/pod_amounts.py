@@ -58,7 +58,8 @@ class PodAmounts:
 
     @property
     def room(self) -> Floats:
-        """What `FloatColumns.free` must have: room for one more pod, and the amounts."""
+        """Lower bounds for the lines of `FloatColumns.free` where the pod fits: 1 for the number of pods, then its
+        requests."""
         if self._room is None:
             self._room = np.array([1, *self.plain], np.float64)[:, None]
         return self._room

@@ -1,5 +1,5 @@
-"""What would be done on each node for claims that wait for their pod: bind an existing volume, or provision one; and
-how good that is.
+"""Plan for the claims that wait for their pod, on each node: bind an existing volume or provision a new one; and the score of
+this plan.
 
 A claim can be provisioned on a node if its class has a provisioner, the class allows the node's topology, and the
 driver reports enough capacity there (if it reports at all).
@@ -103,7 +103,8 @@ class ReportedRoom:
         return found
 
     def _of_class(self, context: SchedulingContext, name: str) -> ClassRoom | None:
-        """What is reported for a class, read again if any report changed."""
+        """Capacity that CSI drivers report for a storage class; None if there is no report. The reports are read again after
+        any of them changed."""
         storage = context.cluster.storage
         made_of = (storage, storage.capacity_version)
         if made_of != self._made_of:
@@ -133,6 +134,8 @@ def _asks_for_storage(claim: PersistentVolumeClaim) -> bool:
 
 
 def _by_class(capacities: dict[str, CSIStorageCapacity]) -> dict[str, ClassRoom]:
+    """Group the reports of CSIStorageCapacity objects by storage class. Reports whose topology is one `In` rule are indexed
+    by label; the others keep their selector. Sizes are in bytes."""
     classes: dict[str, ClassRoom] = defaultdict(ClassRoom)
     sizes: dict[tuple[str, str], list[int]] = defaultdict(list)
     for capacity in capacities.values():
@@ -246,6 +249,8 @@ def _rows_elsewhere(
 
 
 def _class_of(context: SchedulingContext, claim: PersistentVolumeClaim) -> StorageClass:
+    """Find the storage class of a claim. Raises PluginError with upstream's text if the claim names none or the class does
+    not exist."""
     name = claim.class_name
     if not name:
         raise PluginError(f'no class for claim "{claim.key}"')

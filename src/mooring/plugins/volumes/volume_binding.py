@@ -73,7 +73,7 @@ _REASONS = {
 
 
 class BindingState(msgspec.Struct):
-    """What one attempt knows of the pod's claims, and what was reserved for them in the end."""
+    """State of VolumeBinding in one attempt: the claims of the pod, and the volumes that Reserve assumed for them."""
 
     claims: ClaimsByKind
     volumes: PodVolumes | None = None
@@ -104,6 +104,8 @@ class VolumeBinding(PreFilterPlugin, VolumePlugin, PreScorePlugin, ScorePlugin, 
 
     @reads(Reads.CLUSTER, PodPart.STORAGE)
     def pre_filter(self, context: SchedulingContext) -> Rejection | Skip | None:
+        """Sort the claims of the pod by their state. The pod is rejected if a claim cannot be used, or if a claim that does
+        not wait for its pod is unbound."""
         if not context.shape.has_storage:
             return SKIP_SHAPE
         claims = sort_claims(context.cluster.storage, context.pod)

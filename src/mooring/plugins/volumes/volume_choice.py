@@ -177,8 +177,8 @@ def choose_volumes(
 def _choose_many(
     context: SchedulingContext, claims: Sequence[PersistentVolumeClaim], rows: Rows, reaches: ReachMasks
 ) -> list[VolumeChoice]:
-    """The same with one pass over claims and volumes. Claims of different classes have different shelves and do not
-    compete.
+    """Choose volumes for many claims in one pass over claims and volumes. Claims of different classes have different shelves
+    and do not compete.
 
     Claims that differ in size alone share their list of suitable ranks.
     """
@@ -201,7 +201,7 @@ def _choose_many(
 
 
 def _kind(claim: PersistentVolumeClaim) -> tuple[object, ...]:
-    """What of a claim decides which volumes suit it, apart from its size."""
+    """The properties of a claim that decide which volumes fit it, without its size."""
     asked = claim.spec
     modes = frozenset(asked.access_modes or ())
     selector = None if asked.selector is None else msgspec.json.encode(asked.selector)
@@ -361,7 +361,7 @@ class _Place(msgspec.Struct):
 
 
 class Handout(msgspec.Struct):
-    """What each claim of one shelf gets, place by place."""
+    """Volumes that the claims of one shelf get, place by place."""
 
     place_of: NDArray[np.intp]
     """For each row asked about the number of its place: nodes of one place are alike to all volumes."""

@@ -58,8 +58,8 @@ def sort_claims(storage: StorageView, pod: Pod) -> ClaimsByKind | Rejection | No
 
 
 def _why_unusable(storage: StorageView, pod: Pod, used: ClaimName) -> str | None:
-    """What is wrong with a claim, in upstream's words; None if it can be used. An ephemeral claim must be owned by the
-    pod."""
+    """Return the reason why the pod cannot use a claim, with upstream's text; None if it can. The pod must own an ephemeral
+    claim."""
     claim = storage.claims.get(f"{pod.namespace}/{used.name}")
     if claim is None:
         if used.is_ephemeral:

@@ -19,7 +19,8 @@ from mooring.plugins.volumes.volume_choice import is_in_reach
 
 
 class Reservation(msgspec.Struct):
-    """What was assumed for a pod: volumes with the claims that get them, and claims that are to be provisioned."""
+    """Objects that Reserve assumed for a pod: volumes with the claims that get them, and claims that are to be
+    provisioned."""
 
     volumes: list[tuple[PersistentVolume, PersistentVolumeClaim]] = msgspec.field(default_factory=list)
     claims: list[PersistentVolumeClaim] = msgspec.field(default_factory=list)

@@ -152,6 +152,8 @@ class PodsAside:
         """The pods of rows that were touched, in their order: decisions may depend on it."""
 
     def move(self, moved: MovedPods) -> None:
+        """Take pods off their nodes for a trial, and put others back. The order of pods on each row is noted, to restore it
+        at the end."""
         for pod in moved.leave:
             row = self._nodes.row_of_pod(pod.id)
             if row is not None:

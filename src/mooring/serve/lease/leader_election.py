@@ -252,6 +252,8 @@ class Election:
             self._hear_refused(now_s, asked, answer)
 
     def _hear_read(self, now_s: float, answer: Heard) -> None:
+        """Continue after the lease was read. A candidate of a coordinated election waits to be assigned; others create the
+        lease, take it when it has expired, or try again later."""
         match answer:
             case Found(lease):
                 self._observe(now_s, lease)

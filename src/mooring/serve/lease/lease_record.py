@@ -229,6 +229,7 @@ class LeaseCandidacy:
         return is_new or is_pinged(found) or now_s >= self._renewed_s + RENEWED_AFTER_S
 
     async def _find(self) -> JsonObject | None:
+        """Read the LeaseCandidate of this process; None if it does not exist."""
         try:
             found = await self._client.get(self._name.path)
         except ApiError as error:

@@ -70,9 +70,9 @@ class SelfCheck:
     ) -> None:
         self.running = running
         self.differences: list[StateDifference] = []
-        """What was found, once `work` has returned None."""
+        """Differences that every comparison found. The list is complete when `work` has returned None."""
         self.candidates: list[StateDifference] = []
-        """What was found so far, and is taken again after a pause."""
+        """Differences that all comparisons so far found. The check compares them again after a pause."""
         self._fresh = FreshScheduler(running, make, known)
         self.follow: Callable[[Input], None] = self._fresh.follow
         self._is_unseen = is_unseen

@@ -120,6 +120,7 @@ def compare_devices(running: Cluster, fresh: Cluster) -> Findings:
 def _unequal(
     kind: DifferenceKind, what: str, ours: Mapping[Hashable, object], theirs: Mapping[Hashable, object]
 ) -> Iterator[StateDifference]:
+    """Yield a difference for each key whose values in the running and in the fresh scheduler are not equal."""
     for key in ours.keys() | theirs.keys() if ours != theirs else ():
         if ours.get(key) != theirs.get(key):
             name = "/".join(key) if isinstance(key, tuple) else str(key)

@@ -166,6 +166,7 @@ def _ask(runner: Runner, pod: Pod, cluster: Cluster, memo: ShapeMemo, kept_only:
 
 
 def _totals(attempt: Attempt, verdicts: Verdicts, height: int) -> NDArray[np.int64]:
+    """Total score of each row; 0 for rows that did not pass. As in an attempt, a single feasible node is not scored."""
     totals = np.zeros(height, np.int64)
     rows = np.flatnonzero(verdicts.first == PASSED)
     if attempt.runner.scores and len(rows) > 1:

@@ -71,7 +71,7 @@ DifferenceKind = Literal[
     "stranded",
     "watch",
 ]
-"""What a difference is about; the words are labels of a metric, and docs/run.md explains them."""
+"""Subject of a difference. The words are label values of a metric, and docs/run.md explains them."""
 
 KINDS: tuple[DifferenceKind, ...] = get_args(DifferenceKind)
 

@@ -13,7 +13,7 @@ from mooring.scheduler.core import Core
 from mooring.scheduler.inputs import Input, ObjectAdded, ObjectRemoved, ObjectUpdated
 from mooring.scheduler.scheduler import Scheduler
 
-# ---- What a fresh cluster cannot know from objects alone, taken over from the running one.
+# ---- State that a fresh cluster cannot know from objects alone, taken over from the running one.
 #
 # Some state is what the scheduler is about to write (assumed pods, pending allocations, nominations). Some depends on
 # the order of past events, as upstream's does: which ports a departed pod freed, on how many nodes an image was when

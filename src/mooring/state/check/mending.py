@@ -202,7 +202,7 @@ def _stranded(running: Scheduler, fresh: Scheduler, difference: StateDifference)
         running.core.queue.activate((entry.pod,))
 
 
-# What a watch has lost, the process around the scheduler mends: it hands it to the reflector, whose listener gets it.
+# The process around the scheduler mends what a watch has lost: it hands it to the reflector, whose listener gets it.
 _MENDERS: Mapping[DifferenceKind, Callable[[Scheduler, Scheduler, StateDifference], None]] = {
     "object": _object,
     "row": _row,

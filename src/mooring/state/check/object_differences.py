@@ -56,8 +56,8 @@ def version_of(item: KubeObject | None) -> str:
 
 
 UNCONFIRMED = "binding"
-"""What differs of a pod that is assumed, is not being bound, and is not seen on its node. While a watch is late, that is
-as it should be."""
+"""Name of the difference of a pod that is assumed, is not being bound, and is not seen on its node. While a watch is late,
+this difference is expected."""
 
 
 def compare_pods(running: Scheduler, fresh: Scheduler) -> Findings:

@@ -70,6 +70,7 @@ def _unequal_sums(tally: Tally, what: str) -> Iterator[StateDifference]:
 def _unequal_carriers(
     pairing: RowPairing, running: NodeTable, fresh: NodeTable, terms: tuple[CarriedTerm, ...]
 ) -> Iterator[StateDifference]:
+    """Compare the counts of the pods that carry a list of terms. If only one scheduler has the list, the totals differ."""
     ours, theirs = running.tallies.terms.carried.get(terms), fresh.tallies.terms.carried.get(terms)
     what = cut(f"pods that carry {terms}")
     if ours is not None and theirs is not None:
@@ -81,6 +82,7 @@ def _unequal_carriers(
 
 
 def _unequal_members(label_set: LabelSet, running: NodeTable, fresh: NodeTable) -> Iterator[StateDifference]:
+    """Yield a difference for each node on which the two schedulers count a different number of pods with this label set."""
     ours, theirs = _members(label_set, running), _members(label_set, fresh)
     for name, terminating in ours.keys() | theirs.keys():
         counts = ours.get((name, terminating), 0), theirs.get((name, terminating), 0)

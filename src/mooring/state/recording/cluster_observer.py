@@ -23,7 +23,7 @@ KnownObjects = Callable[[], Iterable[KubeObject]]
 """All objects that are known now."""
 
 KNOWN_STEPS = 10_000
-"""So many known objects are one block: few blocks wait for the disk, and none is near the limit of a block."""
+"""Number of known objects in one block: few blocks wait for the disk, and none is near the limit of a block."""
 OBSERVER = "observer"
 """The source in the header of such a recording."""
 

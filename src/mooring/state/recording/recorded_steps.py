@@ -89,7 +89,7 @@ class Concealer:
         return msgspec.structs.replace(item, metadata=metadata)
 
 
-# ---- What changed between two forms of an object, field by field, and the object with these changes.
+# ---- Changes between two versions of an object, field by field, and the object with these changes.
 #
 # Most updates change a few fields of a status: a heartbeat of a node, the node name of a pod. So only these are
 # written.
@@ -195,13 +195,13 @@ def _decoder(struct: type[msgspec.Struct], name: str) -> Any:
 
 
 ADDED, UPDATED, REMOVED, BOUND, EVICTED, WRITTEN, CALLED, TIME, HALF_MINUTE, ATTEMPT, RELEASE = range(1, 12)
-"""What happened: the first item of a line."""
+"""Codes of the kind of a step. The code is the first item of a line."""
 
 Line = tuple[Any, ...]
 """(code, nanoseconds since the step before, outcomes, what the code says)"""
 
 Outcome = tuple[str, ...]
-"""What the scheduler asked for, in words: ("bind", pod, node), ("fail", pod, message), ("nominate", pod, node),
+"""One action that the scheduler asked for, in words: ("bind", pod, node), ("fail", pod, message), ("nominate", pod, node),
 ("evict", victim, preemptor), ("write", method, kind, key), ("call", verb)."""
 Outcomes = Sequence[Outcome]
 

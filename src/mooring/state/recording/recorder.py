@@ -103,7 +103,7 @@ class RecordingSettings(msgspec.Struct, frozen=True):
     directory: Path
     limits: RecordingLimits = msgspec.field(default_factory=RecordingLimits)
     version: str = ""
-    """Of Mooring, for the header."""
+    """Version of Mooring, for the header of segments."""
     annotations: tuple[str, ...] = ()
     """Patterns of annotation keys whose values are written, beside those that Mooring reads itself."""
 
@@ -163,9 +163,9 @@ class RunRecorder:
         parts: MakeParts = self._templates.parts
         self._makers = {**LINES, ObjectAdded: (ADDED, parts), ObjectRemoved: (REMOVED, parts)}
         self._lines = bytearray()
-        """Of the steps that were not handed over, each with its end."""
+        """Encoded lines of the steps that were not handed over yet, each with its line end."""
         self._steps = 0
-        """How many they are."""
+        """Number of steps in `_lines`."""
         self._last_ns = header.started_ns
         """The time of the last step."""
         self._flushed_ns = header.started_ns

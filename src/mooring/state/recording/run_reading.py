@@ -74,6 +74,7 @@ def runs_in(directory: Path) -> list[RecordedRun]:
 
 
 def _run(folder: Path, paths: list[Path]) -> RecordedRun:
+    """Open the segments of a run. Segments that cannot be read become problems of the run."""
     run = RecordedRun(folder.name)
     for path in paths:
         try:
@@ -105,7 +106,7 @@ class StepReader:
         self.objects: dict[tuple[str, str], KubeObject] = {}
         """(kind, key) -> the object as it was seen last."""
         self.specs: dict[int, PodSpec] = {}
-        """Those that later lines refer to (`PodTemplates`)."""
+        """Pod specs by number that later lines refer to (`PodTemplates`)."""
 
     def know(self, state: SchedulerState) -> None:
         """Take over the objects of a state that steps follow."""
@@ -131,6 +132,8 @@ class StepReader:
                 ) from fault
 
     def _step(self, line: bytes) -> RecordedStep | None:
+        """Decode one line to a step; None if it is later than the end of the reading. Raises ValueError if an outcome is not
+        complete."""
         code, passed_ns, outcomes, *about = _parts(_LINE.decode(line))
         now_ns = self.now_ns + _INT.decode(passed_ns)
         if self._until_ns is not None and now_ns > self._until_ns:

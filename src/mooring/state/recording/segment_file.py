@@ -29,7 +29,7 @@ cut between two blocks could not be told from a whole one."""
 MAGIC = b"mooring-recording "
 SUFFIX = ".rec"
 LEVEL = 1
-"""Of zstd: 3 makes files a tenth smaller and takes half as long again."""
+"""Compression level of zstd. Level 3 makes files a tenth smaller and takes half as long again."""
 MAX_BLOCK = 256 << 20
 """No block is longer: a length beyond it is damage, not a reason to ask for memory. The state of 100,000 nodes takes a
 third of it."""
@@ -56,7 +56,7 @@ class SegmentHeader(msgspec.Struct, kw_only=True, rename="camel", omit_defaults=
     started_ns: int = 0
     """The time from which the first step counts."""
     version: str = ""
-    """Of Mooring."""
+    """Version of Mooring that wrote the segment."""
     settings: dict[str, Any] = {}
     """The configuration and the feature gates, as in a snapshot."""
     tie_break: str = "seed"
@@ -206,6 +206,8 @@ def _checksum(version: int, number: int, block: bytes | bytearray) -> int:
 
 
 def _format_of(path: Path, line: bytes) -> int:
+    """Read the number of the format from the first line of a segment. Raises RecordingError if the file is no recording, or
+    is from a newer version."""
     if not line.startswith(MAGIC):
         raise RecordingError(f"{path}: this is not a recording of Mooring")
     text = line[len(MAGIC) :].strip()

@@ -80,13 +80,13 @@ class ReadingMark:
     """Right after a step of a run, for a reader that goes on from there."""
 
     segment: int
-    """Its position in the run."""
+    """Position of the segment in the run."""
     steps: int
     """How many steps of the segment were read."""
     now_ns: int
     objects: Mapping[tuple[str, str], KubeObject]
     specs: Mapping[int, PodSpec]
-    """Those that later lines of the segment refer to."""
+    """Pod specs by number that later lines of the segment refer to."""
 
 
 class RunReader:
@@ -95,10 +95,10 @@ class RunReader:
     def __init__(self, run: RecordedRun, began: Began, make_reader: MakeReader = StepReader) -> None:
         self.run = run
         self.problems = list(run.problems)
-        """What is missing, and where the steps go on."""
+        """Messages about missing parts of the run, and about the place where the steps continue."""
         self._make_reader = make_reader
         self.reader = make_reader(0, None)
-        """It knows the objects as they were after the last step."""
+        """Reader of the present segment. It knows the objects as they were after the last step."""
         self.segments_done = 0
         self._began = began
         self._is_known = False
