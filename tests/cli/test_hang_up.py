@@ -33,7 +33,8 @@ def test_a_cluster_that_gets_sighup_removes_its_context_and_says_so(tmp_path: Pa
     assert not contexts(kubeconfig)
 
 
-def test_a_cluster_whose_terminal_closes_removes_its_context(tmp_path: Path) -> None:
+@pytest.mark.parametrize("last", [b"Try, in another terminal", b"Ctrl-C stops"], ids=["before the view", "in the view"])
+def test_a_cluster_whose_terminal_closes_removes_its_context(last: bytes, tmp_path: Path) -> None:
     """The live view is on that terminal: after it has closed, each write to it fails."""
     kubeconfig = tmp_path / "config"
     master, slave = pty.openpty()
@@ -48,7 +49,7 @@ def test_a_cluster_whose_terminal_closes_removes_its_context(tmp_path: Path) -> 
     try:
         os.close(slave)
         seen = b""
-        while b"pods" not in seen:  # the live view is there
+        while last not in seen:
             seen += os.read(master, 4096)
         assert contexts(kubeconfig)
         os.close(master)

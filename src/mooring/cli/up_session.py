@@ -102,12 +102,18 @@ class UpSession:
         if self.quiet or not screen.is_terminal:
             await stopped.wait()
             return
-        statistics, view = ClusterStatistics(service.cluster), UpView(service.url)
-        with Live(console=screen, auto_refresh=False, transient=True) as live:
-            while not stopped.is_set():
-                live.update(view.draw(statistics.summary()), refresh=True)
-                with suppress(TimeoutError):
-                    await asyncio.wait_for(stopped.wait(), _FRAME_S)
+        with suppress(OSError):  # the terminal has closed, maybe before the first frame, and SIGHUP is on its way
+            await _show(screen, ClusterStatistics(service.cluster), UpView(service.url), stopped)
+        await stopped.wait()
+
+
+async def _show(screen: Console, statistics: ClusterStatistics, view: "UpView", stopped: StopSignal) -> None:
+    """Draw the view until the program is asked to stop. Raises OSError where the terminal takes no writes."""
+    with Live(console=screen, auto_refresh=False, transient=True) as live:
+        while not stopped.is_set():
+            live.update(view.draw(statistics.summary()), refresh=True)
+            with suppress(TimeoutError):
+                await asyncio.wait_for(stopped.wait(), _FRAME_S)
 
 
 def _tell_dashboard(service: EmbeddedService) -> None:
