@@ -37,7 +37,7 @@ from mooring.model.workloads import Ordinals, Workload
 from mooring.plugins.builtin import in_tree_plugins
 from mooring.scheduler.decision import DecisionError, NoFit, Placement
 
-# ---- What is counted: a pod, or a pod of a workload, of which any number of copies can be made.
+# ---- Capacity counts copies of one pod. The pod is given, or comes from the template of a workload.
 
 
 Warn = Callable[[Problem], None]

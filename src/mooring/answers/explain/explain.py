@@ -143,7 +143,7 @@ def _rejected(group: AskedGroup, outcome: GroupOutcome) -> list[MemberReason]:
     return [MemberReason(keys, first[keys[0]].message, first[keys[0]].reasons) for keys in kinds.values()]
 
 
-# ---- What a pod waits for in the queue of its scheduler, as a snapshot knows it.
+# ---- A snapshot knows which events a pod waits for in the queue of its scheduler.
 
 
 def queue_waits(record: WaitingPodRecord) -> list[str]:

@@ -32,7 +32,7 @@ from mooring.state.replay.differences import BIND, EVICT
 from mooring.state.replay.replayer import RecordedClock, ReplayedStep, Replayer, ReplayHooks
 from mooring.state.replay.run_reader import RecordedSpan
 
-# ---- What happened to one pod of a recording, and why it went where it went: the answer of `mooring replay --pod`.
+# ---- `mooring replay --pod` answers with the story of one pod: the events of the recording, and why it got its node.
 
 
 @dataclass(frozen=True, slots=True)

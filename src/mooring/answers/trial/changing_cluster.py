@@ -297,7 +297,7 @@ class ChangingCluster:
             self.driver.update(budget)
 
 
-# ---- What a cluster looks like at one moment: where each pod is, why the others are pending, and how full nodes are.
+# ---- A moment of a cluster: where each pod is, why the others are pending, and how full nodes are.
 
 
 @dataclass(frozen=True, slots=True)

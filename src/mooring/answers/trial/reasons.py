@@ -118,8 +118,7 @@ def _reason(nodes: NodeTable, rejection: Rejection, rows: RowArray) -> Reason:
     )
 
 
-# ---- What exactly is in the way of a pod: amounts, taints, selector terms, ports, other pods. One function for each
-# plugin.
+# ---- Each plugin has a function that names the obstacles for a pod: amounts, taints, selector terms, ports, other pods.
 #
 # A plugin rejects in upstream's words, which name none of this. The functions here look at the rejected rows again;
 # they are for people, and no decision reads them.

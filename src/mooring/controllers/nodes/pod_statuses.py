@@ -11,8 +11,7 @@ from mooring.api.json_objects import JsonObject
 from mooring.kit.clock import NS_PER_S, in_seconds, moment_ns
 from mooring.model.pod_spec import FINISHED_PHASES
 
-# ---- What the status of a pod says about it, as workload controllers need it: five states, readiness, and
-# availability.
+# ---- Workload controllers read the status of a pod as one of five states, with readiness and availability.
 
 
 State = Literal["ready", "unready", "terminating", "Succeeded", "Failed"]
