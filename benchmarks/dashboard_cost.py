@@ -27,6 +27,7 @@ from mooring.kit.clock import SteadyClock
 from mooring.model.node import Node
 from mooring.model.pod import Pod
 from mooring.scheduler.inputs import BindAnswered, ObjectAdded, ObjectRemoved, ObjectUpdated
+from mooring.scheduler.observer import SchedulerListeners
 from mooring.scheduler.scheduler import Scheduler
 from mooring.scheduler.scheduler_metrics import SchedulerMetrics
 from mooring.state.scheduler_assembly import build_scheduler
@@ -65,8 +66,10 @@ class Side:
         self.scheduler: Scheduler = build_scheduler(
             default(),
             clock,
-            observer=metrics if source is None else source.counting(metrics),
-            tell=None if source is None else source.telling(),
+            listeners=SchedulerListeners(
+                observer=metrics if source is None else source.counting(metrics),
+                tell=None if source is None else source.telling(),
+            ),
         )
         if source is not None:
             source.show(self.scheduler)

@@ -30,6 +30,7 @@ KNOWN = (
     ["simulate", str(EXAMPLES / "cluster.yaml"), "--arrivals", str(EXAMPLES / "arrivals.yaml")],
     ["simulate", CROWDED],
     ["simulate", str(EXAMPLES / "volumes")],
+    ["simulate", str(EXAMPLES / "up" / "workloads.yaml")],
 )
 """The commands that a reader understands before opening a subject."""
 RECORD = ["simulate", CROWDED, "--record", "{folder}/recording"]

@@ -26,6 +26,7 @@ from mooring.kit.process import relax_collector
 from mooring.model.node import Node
 from mooring.model.pod import Pod
 from mooring.scheduler.inputs import BindAnswered, ObjectAdded
+from mooring.scheduler.observer import SchedulerListeners
 from mooring.scheduler.scheduler import Scheduler
 from mooring.scheduler.scheduler_metrics import SchedulerMetrics
 from mooring.serve.tracing import PLUGIN_THRESHOLD, Tracing, tracing_settings
@@ -71,7 +72,7 @@ def cpu_us(share: float | None, nodes: int, pods: int) -> float:
 def _scheduler(tracing: Tracing, nodes: int) -> Scheduler:
     clock = SteadyClock()
     observer, _ = tracing.observe(SchedulerMetrics(clock), clock)
-    scheduler = build_scheduler(config.default(), clock, observer=observer)
+    scheduler = build_scheduler(config.default(), clock, listeners=SchedulerListeners(observer=observer))
     for node in make_nodes(nodes):
         scheduler.handle(ObjectAdded(msgspec.convert(node, Node)))
     return scheduler

@@ -33,9 +33,8 @@ APPLICATIONS = TENANTS = 400
 RACK = "example.com/rack"
 RACK_NODES = 40
 GANG = 8
-GANG_GATES = "GenericWorkload=true,GangScheduling=true"
+GANG_GATES = "GenericWorkload=true"
 RACK_GATES = f"{GANG_GATES},TopologyAwareWorkloadScheduling=true"
-PREEMPTION_GATES = f"{GANG_GATES},WorkloadAwarePreemption=true"
 
 
 def a_node(index: int) -> dict[str, Any]:
@@ -165,7 +164,7 @@ def a_gang(index: int, constraints: dict[str, Any]) -> dict[str, Any]:
     name = f"gang-{index:05d}"
     metadata = {"name": name, "namespace": "sched-1", "uid": f"uid-{name}"}
     spec = {"schedulingPolicy": {"gang": {"minCount": GANG}}, **constraints}
-    return {"apiVersion": "scheduling.k8s.io/v1alpha2", "kind": "PodGroup", "metadata": metadata, "spec": spec}
+    return {"apiVersion": "scheduling.k8s.io/v1beta1", "kind": "PodGroup", "metadata": metadata, "spec": spec}
 
 
 def a_low_member(i: int) -> dict[str, Any]:
@@ -188,8 +187,8 @@ IN_A_RACK = {"schedulingConstraints": {"topology": [{"key": RACK}]}}
 GANGS: dict[str, tuple[str, dict[str, Any]]] = {
     "gangs": (GANG_GATES, {}),
     "gang-racks": (RACK_GATES, IN_A_RACK),
-    "group-preemption": (PREEMPTION_GATES, {"priority": 1000}),
-    "whole-groups": (PREEMPTION_GATES, {"priority": 1000}),
+    "group-preemption": (GANG_GATES, {"priority": 1000}),
+    "whole-groups": (GANG_GATES, {"priority": 1000}),
 }
 """Kind -> the feature gates, and what the pod groups have besides their size."""
 

@@ -15,9 +15,9 @@ from mooring.model.pod import Pod
 from mooring.scheduler.decision import rejections_by_node
 
 
-def build(kind: type[Plugin], args: Any = None) -> Any:
-    """The plugin with these arguments; None stands for its defaults."""
-    return kind(args, Handle())
+def build(kind: type[Plugin], args: Any = None, **gates: bool) -> Any:
+    """The plugin with these arguments and feature gates; None stands for its defaults."""
+    return kind(args, Handle(feature_gates=gates))
 
 
 def verdicts(plugin: Plugin, pod: Pod, cluster: Cluster) -> dict[str, Rejection]:

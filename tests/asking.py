@@ -71,12 +71,18 @@ _GANG = {"gang": {"minCount": 2}}
 
 _CONTENTS: dict[str, dict[str, Any]] = {
     "podgroups": {"spec": {"schedulingPolicy": _GANG}},
+    "compositepodgroups": {
+        "spec": {
+            "workloadRef": {"workloadName": "w", "templateName": "t"},
+            "schedulingPolicy": {"gang": {"minGroupCount": 2}},
+        }
+    },
     "workloads": {"spec": {"podGroupTemplates": [{"name": "t", "schedulingPolicy": _GANG}]}},
     "leasecandidates": {
         "spec": {
             "leaseName": "kube-scheduler",
-            "binaryVersion": "1.36.4",
-            "emulationVersion": "1.36.0",
+            "binaryVersion": "1.37.0",
+            "emulationVersion": "1.37.0",
             "strategy": "OldestEmulationVersion",
         }
     },

@@ -100,7 +100,4 @@ class FreshValues:
     """For a context that no runner opened: what plugins keep with the parts of a shape."""
 
     def __init__(self) -> None:
-        self._by_part = {part: KeptValues() for part in PodPart}
-
-    def values(self, part: PodPart) -> KeptValues:
-        return self._by_part[part]
+        self.values = {part: KeptValues() for part in PodPart}

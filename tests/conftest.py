@@ -1,6 +1,5 @@
 """Settings that all tests share: where builders are found, and how hypothesis behaves."""
 
-import os
 import sys
 from collections import Counter
 from pathlib import Path
@@ -11,17 +10,29 @@ from hypothesis import HealthCheck, Phase, settings
 sys.path.insert(0, str(Path(__file__).parent))
 sys.path.append(str(Path(__file__).parent.parent / "examples"))
 
-from how_many import CHECK, OF_100
+from how_many import IS_SOAK, PROFILE, examples
 
-settings.register_profile("ci", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
-settings.register_profile(CHECK, settings.get_profile("ci"), max_examples=OF_100)
+ALL_EXAMPLES = 100
+settings.register_profile(
+    "soak", deadline=None, derandomize=True, max_examples=ALL_EXAMPLES, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.register_profile("ci", settings.get_profile("soak"), max_examples=examples(ALL_EXAMPLES))
+settings.register_profile("check", settings.get_profile("ci"))
 settings.register_profile("explore", deadline=None, max_examples=2000, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile(
     "mutants", settings.get_profile("ci"), phases=[Phase.explicit, Phase.generate], print_blob=False, database=None
 )
-settings.load_profile(os.environ.get("MOORING_HYPOTHESIS", "ci"))
-"""The same examples every time, so that a red build is red for everyone; `check` tries fewer of them (how_many.py), `explore`
-looks for new ones, and `mutants` (tools/mutate.py) does not make a failure smaller: one is enough."""
+settings.load_profile(PROFILE)
+"""The same examples every time, so that a red build is red for everyone. `ci` and `check` try fewer of them (how_many.py),
+`explore` looks for new ones, and `mutants` (tools/mutate.py) does not make a failure smaller: one is enough."""
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out the long forms of tests, which `make soak` runs."""
+    long = [] if IS_SOAK else [item for item in items if item.get_closest_marker("soak")]
+    if long:
+        config.hook.pytest_deselected(items=long)
+        items[:] = [item for item in items if item not in long]
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -23,6 +23,15 @@ CHECK = _check()
 
 
 def rows(name: str) -> list[dict[str, Any]]:
-    """All scenarios of a file, each with what kube-scheduler answered."""
-    with gzip.open(FOLDER / f"{name}.jsonl.gz", "rt") as corpus:
+    """All scenarios of a file, each with what kube-scheduler v1.36.4 answered."""
+    return _rows(FOLDER / f"{name}.jsonl.gz")
+
+
+def rows_of_v137(name: str) -> list[dict[str, Any]]:
+    """All scenarios of a file, each with what kube-scheduler v1.37 answered."""
+    return _rows(FOLDER / "v1.37" / f"{name}.jsonl.gz")
+
+
+def _rows(path: Path) -> list[dict[str, Any]]:
+    with gzip.open(path, "rt") as corpus:
         return [json.loads(line) for line in corpus]

@@ -18,7 +18,7 @@ from mooring.framework.config import default
 from mooring.kit.clock import VirtualClock
 from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
-from mooring.scheduler.observer import Observer
+from mooring.scheduler.observer import Observer, SchedulerListeners
 from mooring.scheduler.scheduler import Scheduler
 from mooring.state.scheduler_assembly import build_scheduler
 
@@ -42,8 +42,7 @@ class StagedSource:
         self.scheduler: Scheduler = build_scheduler(
             default(feature_gates=gates),
             self.clock,
-            tell=self.stories.tell,
-            observer=self.flow.around(Observer()),
+            listeners=SchedulerListeners(tell=self.stories.tell, observer=self.flow.around(Observer())),
             gates=gates,
         )
         self.driver = Driver(self.clock, self.scheduler)

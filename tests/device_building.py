@@ -8,6 +8,7 @@ import pytest
 
 from mooring.model.devices import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceSlice
 from mooring.model.pod import Pod
+from mooring.model.pod_spec import MappedResource, NodeAllocatableClaimStatus
 from mooring.plugins.devices import device_search
 
 DRIVER = "gpu.example.com"
@@ -19,7 +20,7 @@ def a_device(name: str = "dev-0", capacity: JsonObject | None = None, **content:
     known = (
         *("consumesCounters", "nodeName", "nodeSelector", "allNodes", "taints", "bindsToNode"),
         *("bindingConditions", "bindingFailureConditions", "allowMultipleAllocations", "attributes"),
-        "nodeAllocatableResourceMappings",
+        "nodeAllocatableResources",
     )
     fields = {key: value for key, value in content.items() if key in known}
     attributes = {key: _attribute(value) for key, value in content.items() if key not in known}
@@ -106,6 +107,17 @@ def given(claim: ResourceClaim) -> list[str]:
     allocation = claim.status.allocation
     results = (allocation.devices.results or ()) if allocation is not None else ()
     return [f"{each.request}={each.pool}/{each.device}" for each in results]
+
+
+def parts_of_node(**resources: str) -> JsonObject:
+    """The field of a device that is so much of each resource of its node."""
+    return {name: {"mapping": {"deviceMultiplier": amount}} for name, amount in resources.items()}
+
+
+def a_status(claim: str, containers: list[str], **resources: str) -> NodeAllocatableClaimStatus:
+    """The entry in the status of a pod for a claim whose devices are so much of each resource of the node."""
+    mapped = [MappedResource(name, amount) for name, amount in sorted(resources.items())]
+    return NodeAllocatableClaimStatus(claim, containers, mapped or None)
 
 
 def claiming(pod: Pod, *names: str) -> Pod:

@@ -16,6 +16,7 @@ from mooring.framework.contract.intents import Call
 from mooring.kit.clock import NS_PER_S, VirtualClock
 from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
+from mooring.scheduler.observer import SchedulerListeners
 from mooring.state.scheduler_assembly import build_scheduler
 
 URL = "http://127.0.0.1:9999/sched"
@@ -50,7 +51,9 @@ class Extended:
         self.reports: list[str] = []
         self.stories: list[str] = []
         self.scheduler = build_scheduler(
-            a_config(*extenders, **configuration), self.clock, tell=self._tell, report=self._report
+            a_config(*extenders, **configuration),
+            self.clock,
+            listeners=SchedulerListeners(tell=self._tell, report=self._report),
         )
         self.driver = Driver(self.clock, self.scheduler, with_versions=True)
         self.driver.extender = self._answer

@@ -13,13 +13,11 @@ from mooring.kit.clock import VirtualClock
 from mooring.model.pod import Pod
 from mooring.model.workloads import PodGroup
 from mooring.plugins.builtin import in_tree
+from mooring.scheduler.observer import SchedulerListeners
 from mooring.scheduler.scheduler_metrics import SchedulerMetrics
 from mooring.state.scheduler_assembly import build_scheduler
 
-BOTH_GATES = {"GenericWorkload": True, "GangScheduling": True}
-
-
-WITH_PREEMPTION = {**BOTH_GATES, "WorkloadAwarePreemption": True}
+GROUP_GATES = {"GenericWorkload": True}
 
 
 def a_group(
@@ -47,7 +45,7 @@ class GangWorld:
         registry: Registry | None = None,
         extenders: Sequence[Mapping[str, Any]] = (),
     ) -> None:
-        gates = BOTH_GATES if gates is None else gates
+        gates = GROUP_GATES if gates is None else gates
         self.clock = VirtualClock(START_NS)
         self.metrics = SchedulerMetrics(self.clock)
         self.faults: list[str] = []
@@ -56,8 +54,9 @@ class GangWorld:
             config.from_object({**head, "extenders": list(extenders)}, feature_gates=gates),
             self.clock,
             registry or in_tree(),
-            report=lambda text, fault: self.faults.append(f"{text}: {fault}"),
-            observer=self.metrics,
+            listeners=SchedulerListeners(
+                report=lambda text, fault: self.faults.append(f"{text}: {fault}"), observer=self.metrics
+            ),
             gates=gates,
         )
         self.core = self.scheduler.core

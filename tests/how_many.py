@@ -1,13 +1,28 @@
-"""How many examples the property tests try: all with `make test`, fewer with `make check`."""
+"""How much of their work long tests do: all of it with `make soak`, less with `make test`, least with `make check`.
+
+Property tests try fewer examples, tests over a list of cases take every n-th of them, and days of chaos are shorter.
+"""
 
 import os
+from collections.abc import Sequence
+from typing import TypeVar
 
-CHECK = "check"
-"""The profile of `make check` (conftest.py)."""
-OF_100 = 30
-"""How many of each hundred examples it tries: they find what is plainly broken in a third of the time."""
+Case = TypeVar("Case")
+
+SHARES = {"soak": 100, "explore": 100, "ci": 30, "mutants": 30, "check": 10}
+"""Percent of the full work by profile (conftest.py). A third finds what a change breaks plainly; `make soak` finds what only
+rare cases show."""
+PROFILE = os.environ.get("MOORING_TESTS", "ci")
+SHARE = SHARES[PROFILE]
+IS_SOAK = SHARE == 100
 
 
 def examples(number: int) -> int:
-    """For `settings(max_examples=...)` of a test that wants more or fewer than usual."""
-    return max(1, number * OF_100 // 100) if os.environ.get("MOORING_HYPOTHESIS") == CHECK else number
+    """The part of `number` examples, rounds or seconds that the profile asks for: one at least."""
+    return max(1, number * SHARE // 100)
+
+
+def some_of(cases: "Sequence[Case]", fewest: int = 1) -> "Sequence[Case]":
+    """The part of the cases that the profile asks for, spread evenly over all of them."""
+    count = max(fewest, len(cases) * SHARE // 100)
+    return cases if count >= len(cases) else [cases[each * len(cases) // count] for each in range(count)]

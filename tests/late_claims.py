@@ -24,6 +24,7 @@ from mooring.scheduler.inputs import (
     TimePassed,
     WriteAnswered,
 )
+from mooring.scheduler.observer import SchedulerListeners
 from mooring.state.scheduler_assembly import build_scheduler
 
 Name = tuple[type[KubeObject], str]
@@ -47,7 +48,7 @@ class LateClaims:
         self.scheduler = build_scheduler(
             config.default(feature_gates=gates),
             self.clock,
-            report=lambda text, fault: self.faults.append(f"{text}: {fault}"),
+            listeners=SchedulerListeners(report=lambda text, fault: self.faults.append(f"{text}: {fault}")),
             gates=gates,
         )
         self.store: dict[Name, KubeObject] = {}

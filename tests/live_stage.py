@@ -20,6 +20,7 @@ from mooring.framework.config.types import KubeSchedulerConfiguration
 from mooring.kit.clock import NS_PER_S, SteadyClock, VirtualClock
 from mooring.model.pod import Pod
 from mooring.scheduler.inputs import ObjectAdded, ObjectRemoved, ObjectUpdated
+from mooring.scheduler.observer import Observer, SchedulerListeners
 from mooring.scheduler.scheduler import Scheduler
 from mooring.state.scheduler_assembly import build_scheduler
 from recording_server import Time
@@ -100,7 +101,9 @@ class Server(SilentWriter):
 class Stage:
     """A scheduler with its driver on a server, in virtual time."""
 
-    def __init__(self, configured: KubeSchedulerConfiguration | None = None, **more: Any) -> None:
+    def __init__(
+        self, configured: KubeSchedulerConfiguration | None = None, observer: Observer | None = None, **more: Any
+    ) -> None:
         """`more` is for `build_scheduler`."""
         self.clock = VirtualClock(1_800_000_000 * NS_PER_S)
         self.wall = JumpingClock(self.clock)
@@ -108,7 +111,12 @@ class Stage:
         self.reports: list[str] = []
         steady = SteadyClock(self.wall, self.clock.now_ns)
         self.scheduler: Scheduler = build_scheduler(
-            configured or config.default(), steady, report=lambda text, fault: self.reports.append(text), **more
+            configured or config.default(),
+            steady,
+            listeners=SchedulerListeners(
+                report=lambda text, fault: self.reports.append(text), observer=observer or Observer()
+            ),
+            **more,
         )
         self.server = Server()
         timing = self.time.timing()

@@ -6,18 +6,18 @@ from typing import Any
 import msgspec
 
 from build import a_node
-from gangs import BOTH_GATES, GangWorld, a_group
+from gangs import GROUP_GATES, GangWorld, a_group
 from mooring.framework.profile.registry import Registry
 from mooring.model.workloads import PodGroup
 
-RACK_GATES = {**BOTH_GATES, "TopologyAwareWorkloadScheduling": True}
+RACK_GATES = {**GROUP_GATES, "TopologyAwareWorkloadScheduling": True}
 NEW = 100
 """The priority of members."""
 
 
-def a_rack_group(name: str = "gang", min_count: int | None = None, key: str | None = "rack") -> PodGroup:
+def a_rack_group(name: str = "gang", min_count: int | None = None, key: str | None = "rack", **spec: Any) -> PodGroup:
     """Its pods go to nodes with one value of the label `key`; None: there is no such constraint."""
-    group = msgspec.to_builtins(a_group(name, min_count))
+    group = msgspec.to_builtins(a_group(name, min_count, **spec))
     if key is not None:
         group["spec"]["schedulingConstraints"] = {"topology": [{"key": key}]}
     return msgspec.convert(group, PodGroup)
@@ -36,8 +36,10 @@ class RackWorld(GangWorld):
                 self.driver.create(a_node(f"{rack}-{number}", cpu=cpu, labels={"rack": rack, "zone": zone}))
         self._settle()
 
-    def rack_group(self, name: str = "gang", min_count: int | None = None, key: str | None = "rack") -> None:
-        self.driver.create(a_rack_group(name, min_count, key))
+    def rack_group(
+        self, name: str = "gang", min_count: int | None = None, key: str | None = "rack", **spec: Any
+    ) -> None:
+        self.driver.create(a_rack_group(name, min_count, key, **spec))
         self._settle()
 
     def running(self, name: str, node: str, cpu: str = "1", **more: Any) -> None:

@@ -33,6 +33,39 @@ def record_a_minute(directory: Path) -> RecordedRun:
     return only_run(directory)
 
 
+def record_full_nodes(directory: Path) -> RecordedRun:
+    """Two minutes on four nodes of two zones: pods spread, keep their distance, gather and are preempted.
+
+    tests/state/data/rules-* are such recordings. If a change of this version's own rules is meant to change decisions, its
+    recording is written anew: empty the folder, and call this function with it.
+    """
+    nodes = [
+        a_node(f"n{i}", cpu="2", labels={"topology.kubernetes.io/zone": f"z{i % 2}", "kubernetes.io/hostname": f"n{i}"})
+        for i in range(4)
+    ]
+    when = "DuringSchedulingIgnoredDuringExecution"
+
+    def a_term(app: str, key: str) -> dict[str, Any]:
+        return {"topologyKey": key, "labelSelector": {"matchLabels": {"app": app}}}
+
+    spread = {"maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule", **a_term("web", "topology.kubernetes.io/zone")}
+    apart = {"podAntiAffinity": {f"required{when}": [a_term("db", "kubernetes.io/hostname")]}}
+    liked = [{"weight": 50, "podAffinityTerm": a_term("db", "topology.kubernetes.io/zone")}]
+    web = {"name": "web", "labels": {"app": "web"}, "pod": {"spec": {"topologySpreadConstraints": [spread]}}}
+    db = {"name": "db", "labels": {"app": "db"}, "pod": {"spec": {"affinity": apart}}}
+    near = {"name": "near", "pod": {"spec": {"affinity": {"podAffinity": {f"preferred{when}": liked}}}}}
+    entries: list[dict[str, Any]] = [
+        {"at": "0s", "every": "4s", "until": "100s", "name": "batch", "cpu": "500m", "run": "40s"},
+        {"at": "1s", "every": "9s", "until": "90s", "cpu": "250m", "run": "35s", "priority": 10, **web},
+        {"at": "20s", "count": 5, "cpu": "1", "run": "60s", "priority": 100, **db},
+        {"at": "30s", "every": "20s", "until": "110s", "cpu": "100m", "run": "15s", **near},
+        {"at": "12s", "name": "giant", "cpu": 64},
+        {"at": "50s", "count": 2, "name": "urgent", "cpu": 2, "priority": 1000, "run": "30s"},
+    ]
+    record_day(directory, nodes, arrivals_of(entries, nodes), limits=INTERVAL, until_s=120)
+    return only_run(directory)
+
+
 def knowledge(scheduler: Scheduler) -> dict[str, Any]:
     """All that the scheduler would say about itself, and what it decides by."""
     table = scheduler.cluster.nodes

@@ -36,6 +36,8 @@ WATCH = {
     "watch": "true",
 }
 PAGE = {"fieldSelector": "status.phase!=Failed", "limit": "500"}
+NEWER_PAGE = {**PAGE, "resourceVersionMatch": "NotOlderThan"}
+"""Of a list that is at least as new as a version: without the match, a limit asks for exactly that version."""
 
 
 # Objects and lines

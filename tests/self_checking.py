@@ -15,13 +15,14 @@ from mooring.kit.clock import NS_PER_S, VirtualClock
 from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
 from mooring.scheduler.inputs import Input
+from mooring.scheduler.observer import SchedulerListeners
 from mooring.scheduler.scheduler import Scheduler
 from mooring.state.check.check import SelfCheck
 from mooring.state.check.found_difference import StateDifference
 from mooring.state.scheduler_assembly import build_scheduler
 
 ZONE, HOST = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
-GATES = {"GenericWorkload": True, "GangScheduling": True}
+GATES = {"GenericWorkload": True}
 
 
 class CheckedCluster:
@@ -39,7 +40,9 @@ class CheckedCluster:
         def report(text: str, fault: Exception | None) -> None:
             self.reports.append(f"{text}: {fault}")
 
-        return build_scheduler(default(feature_gates=self.gates), self.clock, report=report, gates=self.gates)
+        return build_scheduler(
+            default(feature_gates=self.gates), self.clock, listeners=SchedulerListeners(report=report), gates=self.gates
+        )
 
     @property
     def nodes(self) -> Any:

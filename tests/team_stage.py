@@ -13,6 +13,7 @@ from mooring.framework import config
 from mooring.kit.clock import VirtualClock
 from mooring.plugin import KubeObject, Pod
 from mooring.plugins.builtin import in_tree
+from mooring.scheduler.observer import SchedulerListeners
 from mooring.state.scheduler_assembly import build_scheduler
 
 HEAD = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
@@ -21,6 +22,7 @@ PLUGINS = {
     "multiPoint": {"enabled": [{"name": "TeamQueues"}]},
     "queueSort": {"disabled": [{"name": "PrioritySort"}]},
     "postFilter": {"enabled": [{"name": name} for name in POST_FILTERS]},
+    "podGroupPostFilter": {"enabled": [{"name": name} for name in POST_FILTERS]},
 }
 
 
@@ -48,7 +50,7 @@ class TeamStage:
             config.from_object(configured(*teams), feature_gates=gates),
             self.clock,
             registry,
-            report=lambda text, fault: self.faults.append(f"{text}: {fault}"),
+            listeners=SchedulerListeners(report=lambda text, fault: self.faults.append(f"{text}: {fault}")),
             gates=gates,
         )
         self.core = self.scheduler.core
@@ -73,7 +75,8 @@ class TeamStage:
         self.settle()
 
     def gang(self, team: str, group: str, *names: str, min_count: int | None = None, **more: Any) -> None:
-        self.driver.create(a_group(group, len(names) if min_count is None else min_count, team))
+        priority = {"priority": more["priority"]} if "priority" in more else {}
+        self.driver.create(a_group(group, len(names) if min_count is None else min_count, team, **priority))
         self.pods(team, *names, schedulingGroup={"podGroupName": group}, **more)
 
     def create(self, item: KubeObject) -> None:

@@ -121,7 +121,7 @@ def test_the_plugin_limits_the_pods_of_an_application_on_a_node() -> None:
     assert pending_of(out) == {
         "default/trainer-1": (
             "unschedulable   0/5 nodes are available: 1 node(s) had 1 pod(s) of the same app already, "
-            "4 node(s) didn't match Pod's node affinity/selector. no new claims to deallocate, preemption: "
+            "4 node(s) didn't match Pod's node affinity/selector. preemption: "
             "0/5 nodes are available: 1 No preemption victims found for incoming pod, "
             "4 Preemption is not helpful for scheduling."
         ),
@@ -236,7 +236,7 @@ def test_the_documented_explanation_is_what_is_printed() -> None:
     assert indented(table) in PLUGINS
 
 
-RACKS = "GenericWorkload=true,GangScheduling=true,TopologyAwareWorkloadScheduling=true"
+RACKS = "GenericWorkload=true,TopologyAwareWorkloadScheduling=true"
 
 
 def test_the_documented_placement_plugin_is_the_example_and_prints_what_the_page_shows() -> None:
@@ -255,7 +255,7 @@ def test_without_the_plugin_the_gang_takes_the_rack_that_it_fills_up() -> None:
         return {line.split()[-1].partition("-")[0] for line in placed}
 
     assert racks(RACKS) == {"r1"}
-    assert racks("GenericWorkload=true", "GangScheduling=true") == {"r1", "r2"}
+    assert racks("GenericWorkload=true") == {"r1", "r2"}
 
 
 def documented_plugins() -> Iterator[Any]:
@@ -349,7 +349,7 @@ def test_the_documented_simulation_is_what_is_printed(command: str) -> None:
 def test_the_documented_calls_run(capsys: pytest.CaptureFixture[str]) -> None:
     (code,) = blocks(SIMULATION, "python")
     exec(compile(code, "simulation.md", "exec"), {})
-    assert capsys.readouterr().out.splitlines()[0] == "{1000: 0.0351, 100: 0.002, 0: 6180.0114}"
+    assert capsys.readouterr().out.splitlines()[0] == "{1000: 0.0351, 100: 0.002, 0: 5419.8095}"
 
 
 @pytest.mark.parametrize("number", [0, 1])
@@ -386,5 +386,9 @@ def test_the_dump_command_has_all_kinds_that_decisions_read() -> None:
     assert indented("\n".join(DUMP_COMMAND)) in SIMULATION
     named = {kind for line in DUMP_COMMAND[:-1] for kind in line.partition("=")[2].removeprefix("$kinds,").split(",")}
     plurals = {resource.kind: resource.plural for resource in RESOURCES.values()}
-    behind_gates = {"PodGroup", "DeviceTaintRule"}  # kubectl refuses the command where a server does not have a kind
+    behind_gates = {
+        "PodGroup",
+        "CompositePodGroup",
+        "DeviceTaintRule",
+    }  # kubectl refuses the command where a server does not have a kind
     assert named == {plurals[kind] for kind in KINDS if kind not in behind_gates}

@@ -52,14 +52,16 @@ def pinned_in(lock: str) -> set[str]:
 
 def test_pip_checks_the_hash_of_all_that_make_installs() -> None:
     """The project itself is installed from the checkout, without a build environment that pip would fill."""
-    assert re.search(r"^PINNED +=.* --require-hashes$", MAKEFILE, re.MULTILINE)
-    installing = re.findall(r"^\t@\$\((?:PINNED|INSTALL)\) (.*)$", MAKEFILE, re.MULTILINE)
+    for installer in ("PINNED", "QUICKLY"):
+        assert re.search(rf"^{installer} +=.* --require-hashes$", MAKEFILE, re.MULTILINE)
+    installing = re.findall(r"^\t@\$\((?:PINNED|QUICKLY|INSTALL)\) (.*)$", MAKEFILE, re.MULTILINE)
     assert installing == [
         "-r requirements.lock -r deploy/build.lock",
         "--no-deps --no-build-isolation -e .",
-        "-r $(LOCK)",
+        "-r requirements-uv.lock",
+        "-r $(LOCK) || $(PINNED) -r $(LOCK)",
     ]
-    assert MAKEFILE.count("pip install") == 2, "and `make lock`, which makes the lock files, installs uv"
+    assert MAKEFILE.count("pip install") == 3, "and `make lock`, which makes the lock files, installs uv"
 
 
 def test_make_run_installs_what_the_package_needs_and_says_so_first() -> None:

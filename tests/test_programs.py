@@ -5,7 +5,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
@@ -70,30 +70,47 @@ def modules() -> Iterator[tuple[Path, ast.Module]]:
             yield path, ast.parse(path.read_text())
 
 
-def path_without(program: Program, folder: Path) -> str:
-    """A folder with links to all programs of the PATH but this one."""
+def path_without(folder: Path, *programs: Program) -> str:
+    """A folder with links to all programs of the PATH but these."""
+    left_out = {program.name for program in programs}
     for place in map(Path, os.environ["PATH"].split(os.pathsep)):
         for each in place.iterdir() if place.is_dir() else ():
             link = folder / each.name
-            if each.name != program.name and not link.is_symlink():
+            if each.name not in left_out and not link.is_symlink():
                 link.symlink_to(each)
     return str(folder)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("program", RUN_WITHOUT, ids=lambda program: program.name)
-def test_without_a_program_its_tests_are_skipped_with_one_sentence(program: Program, tmp_path: Path) -> None:
-    """All of them are skipped: a test of the table that passes does not need the program."""
-    arguments = [*RUN_WITHOUT[program], "-p", "no:cacheprovider", "-p", "no:xdist"]
-    ran = subprocess.run(
-        [sys.executable, "-c", WITHOUT_THOSE_BESIDE, *arguments],
+def tried_without(arguments: Iterable[str], path: str) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        [sys.executable, "-c", WITHOUT_THOSE_BESIDE, *arguments, "-p", "no:cacheprovider", "-p", "no:xdist"],
         cwd=ROOT,
-        env={**os.environ, "PATH": path_without(program, tmp_path)},
+        env={**os.environ, "PATH": path},
         capture_output=True,
         text=True,
         timeout=600,
         check=False,
     )
+
+
+@pytest.mark.slow
+def test_without_any_program_tests_are_skipped_with_the_sentences_of_all(tmp_path: Path) -> None:
+    """One run for the tests of all programs; a test that needs two of them names one."""
+    files = {each for arguments in RUN_WITHOUT.values() for each in arguments if each.startswith("tests/")}
+    chosen = " or ".join(f"({arguments[-1]})" for arguments in RUN_WITHOUT.values() if "-k" in arguments)
+    ran = tried_without(
+        [*sorted(files), "-k", f"{chosen} or test_chart or test_rbac"], path_without(tmp_path, *RUN_WITHOUT)
+    )
+    assert " failed" not in ran.stdout and " error" not in ran.stdout, ran.stdout[-3000:] + ran.stderr
+    missing = [program for program in RUN_WITHOUT if f": {program.missing()}" not in ran.stdout]
+    assert missing == [], ran.stdout[-3000:]
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("program", RUN_WITHOUT, ids=lambda program: program.name)
+def test_without_a_program_its_tests_are_skipped_with_one_sentence(program: Program, tmp_path: Path) -> None:
+    """All of them are skipped: a test of the table that passes does not need the program."""
+    ran = tried_without(RUN_WITHOUT[program], path_without(tmp_path, program))
     assert ran.returncode == 0, ran.stdout[-3000:] + ran.stderr
     count = re.search(rf"^(\d+) tests?: {re.escape(program.missing())}$", ran.stdout, re.MULTILINE)
     assert count is not None, ran.stdout[-3000:]

@@ -11,6 +11,7 @@ import inspect
 from collections.abc import Iterator
 from enum import Enum
 from pathlib import Path
+from types import UnionType
 from typing import Any
 
 import mooring
@@ -52,6 +53,8 @@ def _lines(name: str, value: Any) -> Iterator[str]:
 
 
 def _kind(value: Any) -> str:
+    if isinstance(value, UnionType):
+        return "UnionType"  # Python 3.14 calls it Union
     return "function" if inspect.isfunction(value) else type(value).__name__
 
 

@@ -42,7 +42,7 @@ NAMING = 'const Named featuregate.Feature = "FromALibrary"\nconst Other Feature 
 def test_gates_are_those_of_the_release() -> None:
     assert gates_of([DEFINING], (1, 36), [NAMING]) == {
         "FromALibrary": (Spec((1, 2), "DEPRECATED", True, False), ()),
-        "One": (Spec((1, 30), "BETA", True, False), ("Two", "FromALibrary")),
+        "One": (Spec((1, 30), "BETA", True, False), ("FromALibrary", "Two")),
         "Two": (Spec((1, 36), "GA", False, True), ()),
     }
     later = gates_of([DEFINING], (1, 37), [NAMING])
@@ -60,7 +60,7 @@ def test_rows_keep_which_gates_count_here() -> None:
     rows = [*gate_rows(gates_of([DEFINING], (1, 36), [NAMING]), {"One": "effective"})]
     assert rows == [
         "FromALibrary DEPRECATED 1.2 true - -",
-        "One BETA 1.30 true - effective Two FromALibrary",
+        "One BETA 1.30 true - effective FromALibrary Two",
         "Two GA 1.36 false locked -",
     ]
 
@@ -77,11 +77,11 @@ def test_a_new_release_is_written_and_told(
     assert table.read_text().splitlines()[:3] == [
         "# Gates of v1.37.",
         "FromALibrary DEPRECATED 1.2 true - -",
-        "One GA 1.37 true locked effective Two FromALibrary",
+        "One GA 1.37 true locked effective FromALibrary Two",
     ]
     assert capsys.readouterr().out.splitlines()[1:3] == [
         "Gone: Gone GA 1.2 true - - -> gone",
-        "One: One BETA 1.30 true - effective Two -> One GA 1.37 true locked effective Two FromALibrary",
+        "One: One BETA 1.30 true - effective Two -> One GA 1.37 true locked effective FromALibrary Two",
     ]
 
 

@@ -1,10 +1,11 @@
-"""What each feature gate of kube-scheduler v1.36 does there, what it does in Mooring, and the test that shows it."""
+"""What each feature gate of kube-scheduler v1.37 does there, what it does in Mooring, and the test that shows it."""
 
 from typing import NamedTuple
 
 AS_UPSTREAM = "the same"
 ALWAYS_ON = "always on"
 NO_NEED = "not needed"
+NOT_YET = "not yet"
 
 
 class GateNote(NamedTuple):
@@ -38,6 +39,11 @@ GATE_NOTES: dict[str, GateNote] = {
         "the same; the candidate is read every retry period instead of watched. `mooring up` picks leaders",
         "serve/test_coordinated_election.py",
     ),
+    "CompositePodGroup": GateNote(
+        "CompositePodGroups are watched, and trees of groups are scheduled as one",
+        AS_UPSTREAM,
+        "scheduler/test_composite_groups.py",
+    ),
     "DRAAdminAccess": GateNote(
         "requests with admin access ignore other claims", ALWAYS_ON, "plugins/test_device_search.py"
     ),
@@ -47,12 +53,21 @@ GATE_NOTES: dict[str, GateNote] = {
     "DRADeviceBindingConditions": GateNote(
         "binding waits for conditions of devices", AS_UPSTREAM, "plugins/test_dynamic_resources.py"
     ),
+    "DRADerivedAttributes": GateNote(
+        "requests compute attributes of devices for constraints", AS_UPSTREAM, "plugins/test_device_v137.py"
+    ),
+    "DRADeviceCompatibilityGroups": GateNote(
+        "only devices of one group share a counter set", AS_UPSTREAM, "plugins/test_device_v137.py"
+    ),
     "DRADeviceTaintRules": GateNote("rules taint devices", AS_UPSTREAM, "scheduler/test_device_taint_rules.py"),
     "DRADeviceTaints": GateNote("taints of devices keep claims away", AS_UPSTREAM, "plugins/test_device_search.py"),
     "DRAExtendedResource": GateNote(
         "devices serve extended resources, and are scored where a profile lists such a resource",
-        AS_UPSTREAM,
+        ALWAYS_ON,
         "plugins/test_dynamic_resources_extended.py",
+    ),
+    "DRAFractionalCapacityRange": GateNote(
+        "ranges of capacity with steps below one unit", AS_UPSTREAM, "plugins/test_device_capacity.py"
     ),
     "DRAListTypeAttributes": GateNote(
         "attributes of devices that are lists", AS_UPSTREAM, "plugins/test_device_list_attributes.py"
@@ -60,14 +75,15 @@ GATE_NOTES: dict[str, GateNote] = {
     "DRANodeAllocatableResources": GateNote(
         "devices take cpu and memory of their node", AS_UPSTREAM, "scheduler/test_device_node_resources.py"
     ),
-    "DRAPartitionableDevices": GateNote("devices that share counters", AS_UPSTREAM, "plugins/test_device_search.py"),
-    "DRAPrioritizedList": GateNote(
-        "the first of several subrequests", AS_UPSTREAM, "plugins/test_dynamic_resources.py"
+    "DRAOptionalNodeOperations": GateNote(
+        "devices that need no preparation by the kubelet", AS_UPSTREAM, "plugins/test_device_v137.py"
     ),
+    "DRAPartitionableDevices": GateNote("devices that share counters", AS_UPSTREAM, "plugins/test_device_search.py"),
+    "DRAPrioritizedList": GateNote("the first of several subrequests", ALWAYS_ON, "plugins/test_dynamic_resources.py"),
     "DRAResourceClaimDeviceStatus": GateNote(
         "conditions of devices are read from claims, for binding conditions",
-        AS_UPSTREAM,
-        "framework/test_config_validation.py",
+        ALWAYS_ON,
+        "plugins/test_device_allocation.py",
     ),
     "DRAResourceClaimGranularStatusAuthorization": GateNote(
         "nothing in code; roles need resourceclaims/binding", "the roles have it", "deploy/test_rbac.py"
@@ -81,8 +97,9 @@ GATE_NOTES: dict[str, GateNote] = {
     "DynamicResourceAllocation": GateNote(
         "the plugin DynamicResources", ALWAYS_ON, "plugins/test_dynamic_resources.py"
     ),
-    "GangScheduling": GateNote("pods of a group are bound together", AS_UPSTREAM, "plugins/test_gang_scheduling.py"),
-    "GenericWorkload": GateNote("PodGroups are watched and scheduled", AS_UPSTREAM, "scheduler/test_group_attempt.py"),
+    "GenericWorkload": GateNote(
+        "PodGroups are watched, queued, scheduled and preempted as one", AS_UPSTREAM, "scheduler/test_group_attempt.py"
+    ),
     "InOrderInformers": GateNote(_CLIENT, NO_NEED),
     "InOrderInformersBatchProcess": GateNote(_CLIENT, NO_NEED),
     "InPlacePodLevelResourcesVerticalScaling": GateNote(
@@ -92,6 +109,16 @@ GATE_NOTES: dict[str, GateNote] = {
     ),
     "InPlacePodVerticalScaling": GateNote(
         "a resize of a container counts until the kubelet has done it", ALWAYS_ON, "model/test_requests.py"
+    ),
+    "InPlacePodVerticalScalingSchedulerPreemption": GateNote(
+        "the scheduler makes room on the node of a pod whose resize the kubelet deferred",
+        AS_UPSTREAM,
+        "scheduler/test_deferred_resize.py",
+    ),
+    "InterPodAffinityHostnameFastPath": GateNote(
+        "terms with the key kubernetes.io/hostname are decided on the node itself",
+        AS_UPSTREAM,
+        "plugins/test_hostname_fast_path.py",
     ),
     "LoggingAlphaOptions": GateNote(_LOGS, NO_NEED),
     "LoggingBetaOptions": GateNote(_LOGS, NO_NEED),
@@ -104,9 +131,11 @@ GATE_NOTES: dict[str, GateNote] = {
     "MutablePVNodeAffinity": GateNote(
         "the node affinity of a PersistentVolume can change", AS_UPSTREAM, "apiserver/test_gated_fields.py"
     ),
-    "NativeHistograms": GateNote("a second form of histograms in protobuf", NO_NEED),
+    "NativeHistograms": GateNote(
+        "a second form of histograms in /metrics as protobuf", AS_UPSTREAM, "kit/test_native_histograms.py"
+    ),
     "NodeDeclaredFeatures": GateNote(
-        "the plugin NodeDeclaredFeatures and its event", AS_UPSTREAM, "plugins/test_node_declared_features.py"
+        "the plugin NodeDeclaredFeatures and its event", ALWAYS_ON, "plugins/test_node_declared_features.py"
     ),
     "NodeInclusionPolicyInPodTopologySpread": GateNote(
         "nodeAffinityPolicy and nodeTaintsPolicy", ALWAYS_ON, "plugins/test_pod_topology_spread.py"
@@ -115,6 +144,11 @@ GATE_NOTES: dict[str, GateNote] = {
         "the status names the node while a binding waits", AS_UPSTREAM, "scheduler/test_gated_behaviour.py"
     ),
     "OpportunisticBatching": GateNote("the order of nodes is used again for equal pods: speed, not decisions", NO_NEED),
+    "PodGroupPreemptionPolicy": GateNote(
+        "the preemption policy of a PodGroup counts, and that of its pods must be the same",
+        AS_UPSTREAM,
+        "scheduler/test_group_preemption.py",
+    ),
     "PodLevelResources": GateNote(
         "spec.resources of pods; the API server drops it without the gate", AS_UPSTREAM, "cluster/test_counted_pods.py"
     ),
@@ -129,10 +163,11 @@ GATE_NOTES: dict[str, GateNote] = {
     "SchedulerPopFromBackoffQ": GateNote(
         "an idle scheduler takes pods out of backoff", AS_UPSTREAM, "scheduler/test_gated_behaviour.py"
     ),
-    "SchedulerQueueingHints": GateNote(
-        "plugins say which events help a pod", ALWAYS_ON, "plugins/test_hints_registered.py"
+    "SchedulerPreQueueingHints": GateNote(
+        "plugins name the pods that an event is about: only these are asked",
+        AS_UPSTREAM,
+        "queue/test_pre_queueing_hints.py",
     ),
-    "SidecarContainers": GateNote("init containers that keep running count", ALWAYS_ON, "model/test_requests.py"),
     "StorageCapacityScoring": GateNote(
         "VolumeBinding scores by free capacity", AS_UPSTREAM, "plugins/test_volume_binding.py"
     ),
@@ -155,11 +190,6 @@ GATE_NOTES: dict[str, GateNote] = {
     ),
     "WatchListClient": GateNote(
         "lists come as streams", "always, where the server has them", "apiclient/test_reflector.py"
-    ),
-    "WorkloadAwarePreemption": GateNote(
-        "preemption by groups and of groups",
-        "the same; with more than 64 victims that more than sums decide about, they come back in batches",
-        "scheduler/test_group_preemption.py",
     ),
     "WorkloadWithJob": GateNote(
         "the Job controller makes a Workload and a PodGroup for Jobs whose pods all run at once",

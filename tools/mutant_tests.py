@@ -181,7 +181,7 @@ class _MutantLoader(importlib.machinery.SourceFileLoader):
 
 def run_tests(tests: Sequence[str], plugin: object) -> int:
     """pytest in this process, which prints nothing from here on. Returns pytest's exit code."""
-    os.environ["MOORING_HYPOTHESIS"] = "mutants"
+    os.environ["MOORING_TESTS"] = "mutants"
     null = os.open(os.devnull, os.O_WRONLY)
     os.dup2(null, 1)
     os.dup2(null, 2)

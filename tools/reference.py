@@ -1,5 +1,5 @@
-"""Writes docs/reference from the code: commands, exit codes, configuration, feature gates, metrics, JSON, Python. Also the
-list of choices in docs/adr.
+"""Writes docs/reference from the code: commands, exit codes, configuration, feature gates, metrics, JSON, Python. Also
+docs/schemas, and the list of choices in docs/adr.
 
 python tools/reference.py             writes the pages that changed
 python tools/reference.py --check     changes nothing; exit code 1 if a page is not what the code gives
@@ -13,7 +13,7 @@ from pathlib import Path
 from reference_commands import commands_page, exit_codes_page
 from reference_metrics import metrics_page
 from reference_python import python_page
-from reference_schemas import schemas_page
+from reference_schemas import schema_text, schemas, schemas_page
 from reference_settings import configuration_page, gates_page
 from reference_text import page
 
@@ -50,7 +50,8 @@ def pages() -> dict[Path, str]:
     lines = [f"- [{title_of(text)}]({name}): {MADE[name][1]}" for name, text in made.items()]
     index = page("Reference", "These pages are made from the code.", "\n".join(lines))
     reference = {DOCS / "reference" / name: text for name, text in {"index.md": index, **made}.items()}
-    return {**reference, DOCS / "adr" / "index.md": choices_page()}
+    described = {DOCS / "schemas" / name: f"{schema_text(schema)}\n" for name, schema in schemas().items()}
+    return {**described, **reference, DOCS / "adr" / "index.md": choices_page()}
 
 
 def choices_page() -> str:

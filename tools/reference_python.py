@@ -83,10 +83,22 @@ def signature(function: Callable[..., Any]) -> str:
             arguments.kw_defaults[place] = ast.Constant(value)
     returned = f" -> {ast.unparse(written.returns)}".replace("'", "") if written.returns is not None else ""
     shown = _arguments(arguments)
+    if arguments.kwarg is not None and (options := re.search(r"Unpack\[(\w+)\]", ast.unparse(arguments.kwarg))):
+        shown += [f"{name}: {kind} = None" for name, kind in _options(options[1])]
     line = f"{written.name}({', '.join(shown)}){returned}"
     if len(line) <= 100:
         return line
     return "\n".join([f"{written.name}(", *(f"    {each}," for each in shown), f"){returned}"])
+
+
+def _options(name: str) -> Iterator[tuple[str, str]]:
+    """The options of a TypedDict of the module of the calls, those of its base first."""
+    body = ast.parse(inspect.getsource(notebook)).body
+    for owner in (each for each in body if isinstance(each, ast.ClassDef)):
+        if owner.name == name:
+            for base in owner.bases:
+                yield from _options(ast.unparse(base))
+            yield from _written(owner)
 
 
 def _arguments(arguments: ast.arguments) -> list[str]:
@@ -186,7 +198,7 @@ def _of_every_answer() -> Iterator[str]:
 def _answer(answer: type[ClusterAnswer]) -> Iterator[str]:
     yield f"### {answer.__name__}"
     yield paragraphs(summary_of(answer))
-    texts = field_texts(answer)
+    texts = {**field_texts(answer.form), **field_texts(answer)}
     rows = [[code(name), code(kind), prose(texts.get(name, ""))] for name, kind in _fields(answer).items()]
     yield table(["field", "type", "meaning"], [*rows, *_properties(answer)])
 
@@ -202,6 +214,10 @@ def _fields(answer: type) -> dict[str, str]:
 def _written_fields(owner: type) -> Iterator[tuple[str, str]]:
     (body,) = ast.parse(textwrap.dedent(inspect.getsource(owner))).body
     assert isinstance(body, ast.ClassDef)
+    return _written(body)
+
+
+def _written(body: ast.ClassDef) -> Iterator[tuple[str, str]]:
     for line in body.body:
         if isinstance(line, ast.AnnAssign) and isinstance(line.target, ast.Name) and not line.target.id.startswith("_"):
             kind = ast.unparse(line.annotation).strip("'")

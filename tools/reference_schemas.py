@@ -1,19 +1,144 @@
-"""The reference of `-o json`: the fields that docs/schemas describes."""
+"""The schemas of `-o json` (docs/schemas), made from the published forms of answers, and the reference of their fields."""
 
+import inspect
 import json
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
-from reference_text import code, page, prose, table
+import msgspec
+from reference_text import code, field_texts, page, prose, table
 
-SCHEMAS = Path(__file__).parent.parent / "docs" / "schemas"
+from mooring.answers.capacity.capacity import Capacity
+from mooring.answers.compare.comparison import Comparison
+from mooring.answers.explain.explanation import GroupExplanation, PodExplanation, WorkloadExplanation
+from mooring.answers.form.answer import API_VERSION, ClusterAnswer
+from mooring.answers.form.published import Form
+from mooring.answers.plan.plan import Plan
+from mooring.answers.recorded.agreement import Agreement
+from mooring.answers.recorded.pod_story import PodStory
+from mooring.answers.recorded.replaying import ReplayAnswer
+from mooring.answers.simulate.day_answer import DayAnswer
+from mooring.answers.simulate.simulation_answer import SimulationAnswer
+from mooring.answers.what_if.difference import WhatIf
 
 Schema = dict[str, Any]
 
+ANSWERED: dict[str, tuple[str, tuple[type[ClusterAnswer], ...]]] = {
+    "agree": ("", (Agreement,)),
+    "capacity": ("", (Capacity,)),
+    "compare": ("", (Comparison,)),
+    "explain": (
+        "Amounts are whole numbers: cpu in milli-CPU, memory in bytes, other resources as counted.",
+        (PodExplanation, WorkloadExplanation, GroupExplanation),
+    ),
+    "plan": ("", (Plan,)),
+    "replay": (
+        "A replay, or with --pod the story of a pod. With --config or --open-loop the answer is a Comparison "
+        "(compare.v1.json). Times are RFC 3339 in UTC.",
+        (ReplayAnswer, PodStory),
+    ),
+    "simulate": (
+        "Amounts are whole numbers: cpu in milli-CPU, memory in bytes, other resources as counted. Times are in seconds of "
+        "the simulated clock since the beginning.",
+        (SimulationAnswer, DayAnswer),
+    ),
+    "what-if": ("", (WhatIf,)),
+}
+"""Command -> what its schema says first, if that is not the text of its only form, and the kinds of its answer."""
+WIDTH = 240
+"""The length of a line of a schema: most fields are on one, with their texts."""
+
+
+# ---- schemas
+
+
+def schemas() -> dict[str, Schema]:
+    """The schema of each command, by the name of its file."""
+    return {f"{command}.v1.json": _schema(command, *parts) for command, parts in ANSWERED.items()}
+
+
+def schema_text(value: Any, margin: int = 0) -> str:
+    """The text of a schema: what fits on a line is on one."""
+    line = json.dumps(value, ensure_ascii=False)
+    if not isinstance(value, dict) or len(line) + margin <= WIDTH:
+        return line
+    inside = " " * (margin + 2)
+    entries = [f"{inside}{json.dumps(key)}: {schema_text(each, margin + 2)}" for key, each in value.items()]
+    return "{\n" + ",\n".join(entries) + "\n" + " " * margin + "}"
+
+
+def _schema(command: str, text: str, answers: tuple[type[ClusterAnswer], ...]) -> Schema:
+    forms = [answer.form for answer in answers]
+    _, components = msgspec.json.schema_components(forms, ref_template="#/$defs/{name}")
+    parts: dict[str, Schema] = {name: _tidy(_described(name, schema)) for name, schema in components.items()}
+    kinds = {answer.kind: _answer(answer.kind, parts[answer.form.__name__]) for answer in answers}
+    written = json.dumps(parts)
+    parts = {name: schema for name, schema in sorted(parts.items()) if f'"#/$defs/{name}"' in written}
+    assert not parts.keys() & kinds.keys(), command
+    head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": f"The answer of mooring {command}"}
+    stable = "Fields may be added; none is renamed or removed within v1."
+    if len(kinds) > 1:
+        choices = {"oneOf": [{"$ref": f"#/$defs/{kind}"} for kind in kinds]}
+        return {**head, "description": f"{text} {stable}", **choices, "$defs": {**kinds, **parts}}
+    (only,) = kinds.values()
+    return {**head, **only, "description": f"{only['description']} {stable}", "$defs": parts}
+
+
+def _answer(kind: str, form: Schema) -> Schema:
+    """The form of an answer with the two fields that all answers begin with."""
+    named = {"apiVersion": {"const": API_VERSION}, "kind": {"const": kind}}
+    return {**form, "required": [*named, *form["required"]], "properties": {**named, **form["properties"]}}
+
+
+def _described(name: str, schema: Schema) -> Schema:
+    """The schema of a form with the texts that stand below its fields. A field is required that is always written, unless it
+    was added later."""
+    form = {each.__name__: each for each in _kinds(Form)}.get(name)
+    if form is None:
+        return schema
+    texts, properties, required = field_texts(form), {}, []
+    for field in msgspec.structs.fields(form):
+        written = schema["properties"][field.encode_name]
+        is_added = written.pop("added", False)
+        described = {"description": " ".join(texts[field.name].split())} if field.name in texts else {}
+        properties[field.encode_name] = {**written, **described}
+        is_kept = not form.__struct_config__.omit_defaults and field.default is not msgspec.UNSET
+        required += [field.encode_name] if (field.required or is_kept) and not is_added else []
+    text = " ".join(inspect.cleandoc(form.__doc__ or "").split())
+    return {"type": "object", "description": text, "required": required, "properties": properties}
+
+
+def _kinds(kind: type[Form]) -> Iterator[type[Form]]:
+    yield kind
+    for below in kind.__subclasses__():
+        yield from _kinds(below)
+
+
+def _tidy(schema: Any) -> Any:
+    """The schema without titles and defaults, and with one list of types where the choice is between plain types."""
+    if isinstance(schema, list):
+        return [_tidy(each) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    found = {
+        key: {name: _tidy(each) for name, each in value.items()} if key == "properties" else _tidy(value)
+        for key, value in schema.items()
+        if key not in ("title", "default")
+    }
+    choices = found.get("anyOf", ())
+    if not choices or any("type" not in each or "properties" in each for each in choices):
+        return found
+    types = [each["type"] for each in choices if each["type"] != "integer" or {"type": "number"} not in choices]
+    rest = {key: value for each in choices for key, value in each.items() if key != "type"}
+    del found["anyOf"]
+    return {"type": types[0] if len(types) == 1 else types, **rest, **found}
+
+
+# ---- the page
+
 
 def schemas_page() -> str:
-    sections = [part for path in sorted(SCHEMAS.glob("*.json")) for part in _section(path)]
+    sections = [part for name, schema in schemas().items() for part in _section(name, schema)]
     intro = """\
 `-o json` and `-o yaml` print an answer in one of these forms; `to_dict()` of an answer in Python returns the same. Within a
 version (`v1`), fields are added, and never renamed or removed. `[]` stands for each entry of a list and `{}` for each value
@@ -21,10 +146,9 @@ of a mapping. A field with the mark ✓ is always there."""
     return page("JSON of answers", intro, *sections)
 
 
-def _section(path: Path) -> Iterator[str]:
-    schema: Schema = json.loads(path.read_text())
-    yield f"## mooring {path.name.partition('.')[0]} -o json"
-    yield f"{prose(schema.get('description', ''))} The schema is [{path.name}](../schemas/{path.name})."
+def _section(file: str, schema: Schema) -> Iterator[str]:
+    yield f"## mooring {file.partition('.')[0]} -o json"
+    yield f"{prose(schema.get('description', ''))} The schema is [{file}](../schemas/{file})."
     for title, form in forms(schema):
         yield f"### {title}" if title else ""
         yield prose(form.get("description", "")) if title else ""

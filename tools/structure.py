@@ -28,6 +28,7 @@ import json
 import re
 import statistics
 import tokenize
+from array import array
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -58,6 +59,9 @@ ROWS = {
     "comment_percent": "comments and docstrings, % of lines",
 }
 SKIPPED = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER}
+F_STRING_STARTS, F_STRING_ENDS = (
+    {getattr(tokenize, f"{letter}STRING_{part}", None) for letter in "FT"} - {None} for part in ("START", "END")
+)
 DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
 
@@ -97,13 +101,18 @@ class Module:
         return ast.parse(self.text)
 
     @cached_property
+    def nodes(self) -> list[ast.AST]:
+        """All nodes of the tree, walked once for all counts."""
+        return list(ast.walk(self.tree))
+
+    @cached_property
     def lines(self) -> list[str]:
         return self.text.splitlines()
 
     @cached_property
     def docstring_lines(self) -> set[int]:
         """Lines of docstrings, and of strings that stand alone below a name, which document the name."""
-        nodes = [node for node in ast.walk(self.tree) if isinstance(node, DOCUMENTED)]
+        nodes = [node for node in self.nodes if isinstance(node, DOCUMENTED)]
         strings = [statement for node in nodes for statement in node.body if _is_string(statement)]
         return {line for string in strings for line in range(string.lineno, (string.end_lineno or string.lineno) + 1)}
 
@@ -136,7 +145,7 @@ def _module_name(folder: Path, path: Path) -> str:
 def imports_of(module: Module, known: set[str]) -> set[str]:
     """The other modules of the tree that a module imports."""
     found: set[str] = set()
-    for node in ast.walk(module.tree):
+    for node in module.nodes:
         if isinstance(node, ast.Import):
             found.update(alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -185,12 +194,14 @@ def cycles(graph: dict[str, set[str]]) -> list[list[str]]:
 
 def duplicates(modules: Sequence[Module]) -> dict[str, set[int]]:
     """The lines of each module that lie in a run of tokens that stands elsewhere as well."""
-    places: dict[tuple[str, ...], list[tuple[int, int]]] = defaultdict(list)
+    places: dict[bytes, list[tuple[int, int]]] = defaultdict(list)
     tokens = [list(_plain_tokens(module)) for module in modules]
+    numbers: dict[str, int] = {}
     for index, found in enumerate(tokens):
-        texts = [text for _, text in found]
-        for start in range(len(texts) - RUN_TOKENS + 1):
-            places[tuple(texts[start : start + RUN_TOKENS])].append((index, start))
+        # A run is a slice of bytes, four for each token: it is cut and hashed in one go.
+        texts = array("I", [numbers.setdefault(text, len(numbers)) for _, text in found]).tobytes()
+        for start in range(len(found) - RUN_TOKENS + 1):
+            places[texts[4 * start : 4 * (start + RUN_TOKENS)]].append((index, start))
     lines: dict[str, set[int]] = defaultdict(set)
     for stands in places.values():
         if _stands_twice(stands):
@@ -208,20 +219,23 @@ def _stands_twice(stands: list[tuple[int, int]]) -> bool:
 def _plain_tokens(module: Module) -> Iterator[tuple[int, str]]:
     """(line, text) of what says something: no comments, docstrings or imports; literals by their kind."""
     left_out = module.docstring_lines | _import_lines(module)
+    depth = 0
     for token in module.tokens:
         line = token.start[0]
-        if token.type in SKIPPED or line in left_out:
-            continue
+        begins, ends = token.type in F_STRING_STARTS, token.type in F_STRING_ENDS
+        depth += begins - ends
+        if token.type in SKIPPED or line in left_out or ends or depth > begins:
+            continue  # from Python 3.12 on, the parts of an f-string are tokens
         if token.type == tokenize.NUMBER:
             yield line, "0"
-        elif token.type == tokenize.STRING:
+        elif token.type == tokenize.STRING or begins:
             yield line, "''"
         else:
             yield line, token.string
 
 
 def _import_lines(module: Module) -> set[int]:
-    nodes = [node for node in ast.walk(module.tree) if isinstance(node, ast.Import | ast.ImportFrom)]
+    nodes = [node for node in module.nodes if isinstance(node, ast.Import | ast.ImportFrom)]
     return {line for node in nodes for line in range(node.lineno, (node.end_lineno or node.lineno) + 1)}
 
 
@@ -229,7 +243,7 @@ def shared_class_names(modules: Sequence[Module]) -> dict[str, list[str]]:
     """Class names that are used twice or more, with the modules that use them."""
     users: dict[str, list[str]] = defaultdict(list)
     for module in modules:
-        for node in ast.walk(module.tree):
+        for node in module.nodes:
             if isinstance(node, ast.ClassDef):
                 users[node.name].append(module.name)
     return {name: names for name, names in sorted(users.items()) if len(names) > 1}
@@ -266,7 +280,7 @@ def foreign_private_accesses(module: Module) -> list[tuple[int, str]]:
     own = OF_LIBRARIES | set(_private_names(module))
     return [
         (node.lineno, node.attr)
-        for node in ast.walk(module.tree)
+        for node in module.nodes
         if isinstance(node, ast.Attribute)
         and node.attr.startswith("_")
         and not node.attr.startswith("__")
@@ -277,7 +291,7 @@ def foreign_private_accesses(module: Module) -> list[tuple[int, str]]:
 
 def _private_names(module: Module) -> Iterator[str]:
     """The private names that a module defines: functions, variables, fields of classes, attributes of `self`, slots."""
-    for node in ast.walk(module.tree):
+    for node in module.nodes:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             yield node.name
         elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
@@ -290,7 +304,7 @@ def _private_names(module: Module) -> Iterator[str]:
 
 def _parameters(module: Module) -> Iterator[tuple[int, str]]:
     """(number of parameters, function) of every function."""
-    for node in ast.walk(module.tree):
+    for node in module.nodes:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             given = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
             given += [each for each in (node.args.vararg, node.args.kwarg) if each is not None]
@@ -337,7 +351,7 @@ def figures_of(modules: Sequence[Module]) -> Figures:
 
 
 def _function_sizes(module: Module) -> Iterator[int]:
-    for node in ast.walk(module.tree):
+    for node in module.nodes:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             yield (node.end_lineno or node.lineno) - node.lineno + 1
 

@@ -79,7 +79,7 @@ def gates_of(
             if spec is not None and specs.setdefault(names[constant], spec) != spec:
                 raise ValueError(f"{names[constant]}: two files define it as {spec} and {specs[names[constant]]}")
         for constant, body in _entries(text, _NEEDS):
-            needs[names[constant]] = tuple(names[other] for other in _NEEDED.findall(body))
+            needs[names[constant]] = tuple(sorted({names[other] for other in _NEEDED.findall(body)}))
     return {name: (specs[name], needs.get(name, ())) for name in sorted(specs)}
 
 

@@ -96,6 +96,14 @@ class TeamLedger:
         self._settle(pod.id)
         return None if pod.id in self._admitted else self._why(unit)
 
+    def has_admitted_kin(self, pod: Pod) -> bool:
+        """Whether another member of the pod's group was admitted, or has a node."""
+        groups = self._cluster.groups
+        members = groups.of(pod) if groups is not None else None
+        if members is None:
+            return False
+        return members.scheduled_count > 0 or any(pod_id in self._admitted for pod_id in members.unscheduled)
+
     def share_before(self, pod: Pod) -> float:
         """The weighted dominant share of the team when it is the pod's turn: with the pods of the team that are on nodes,
         and with those that were admitted before it or have a higher priority. 0 for pods without a team.

@@ -5,21 +5,28 @@ from typing import Any
 
 from mooring.plugin import (
     POD_GROUP,
-    UNSCHEDULABLE_POD,
+    SKIP,
+    UNSCHEDULED_POD,
     Action,
     ClusterEvent,
     FitError,
+    GroupFitError,
+    GroupSearch,
     Handle,
     NodeTable,
     Nomination,
     NoRoom,
     Pod,
+    PodGroupPostFilterPlugin,
     PostFilterPlugin,
     PreEnqueuePlugin,
+    PreFilterPlugin,
     QueueSortPlugin,
     Registration,
     Rejection,
     SchedulerServices,
+    SchedulingContext,
+    Skip,
     final,
     is_own_group,
     joins_group,
@@ -42,9 +49,13 @@ class TeamState:
         self.ledger.pod_changed(old, new)
 
 
-class TeamQueues(PreEnqueuePlugin, QueueSortPlugin, PostFilterPlugin):
+class TeamQueues(PreEnqueuePlugin, QueueSortPlugin, PreFilterPlugin, PostFilterPlugin, PodGroupPostFilterPlugin):
     """PreEnqueue holds pods back for which their team has no quota and may borrow none. QueueSort puts the pods of the team
-    with the smallest share first. PostFilter reclaims quota from teams that have borrowed."""
+    with the smallest share first. PostFilter, and PodGroupPostFilter for groups, reclaim quota from teams that have borrowed.
+
+    One member that is held back holds its whole group back. So once a part of a group has quota, the other members pass
+    PreEnqueue as well, and PreFilter rejects them.
+    """
 
     name = "TeamQueues"
 
@@ -56,7 +67,7 @@ class TeamQueues(PreEnqueuePlugin, QueueSortPlugin, PostFilterPlugin):
         """Members complete a gang. Nothing else: the ledger follows all pods, and activates those that it admits. A hint
         would be asked about each pod that waits, with each pod that leaves."""
         return [
-            Registration(ClusterEvent(UNSCHEDULABLE_POD, Action.ADD), joins_group),
+            Registration(ClusterEvent(UNSCHEDULED_POD, Action.ADD), joins_group),
             Registration(ClusterEvent(POD_GROUP.event, Action.ADD), is_own_group),
         ]
 
@@ -64,13 +75,21 @@ class TeamQueues(PreEnqueuePlugin, QueueSortPlugin, PostFilterPlugin):
         if self._reclaim.is_evicting(pod):
             return final("waiting for the preemption for this pod to be finished")
         reason = self.ledger.ask(pod)
-        return None if reason is None else final(reason)
+        return None if reason is None or self.ledger.has_admitted_kin(pod) else final(reason)
+
+    def pre_filter(self, context: SchedulingContext) -> Rejection | Skip | None:
+        """Reject a member without quota that is tried with those of its group that have quota."""
+        reason = self.ledger.ask(context.pod) if context.pod.group_key is not None else None
+        return SKIP if reason is None else final(reason)
 
     def sort_key(self, pod: Pod, queued_at: float) -> tuple[float, int, float]:
         return self.ledger.share_before(pod), -pod.priority, queued_at
 
     def post_filter(self, failure: FitError) -> Nomination | NoRoom:
         return self._reclaim.find(failure, self._usage_on(failure.context.nodes))
+
+    def pod_group_post_filter(self, failure: GroupFitError) -> GroupSearch:
+        return self._reclaim.find_for_group(failure, self._usage_on(failure.cluster.nodes))
 
     def eviction_began(self, pod: Pod) -> None:
         self._reclaim.eviction_began(pod)

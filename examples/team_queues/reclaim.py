@@ -13,6 +13,9 @@ import numpy as np
 from mooring.plugin import (
     Cluster,
     FitError,
+    GroupFitError,
+    GroupRoom,
+    GroupSearch,
     KeptBudgets,
     NodeDryRun,
     NodeTable,
@@ -21,7 +24,9 @@ from mooring.plugin import (
     Pod,
     PodGroup,
     PodRanks,
+    PodsLeave,
     RejectedAttempt,
+    Rejection,
     choose,
     curable,
     final,
@@ -145,28 +150,51 @@ class Reclaim:
         refusal = _ineligible(failure)
         if refusal is not None:
             return NoRoom(final(refusal))
-        self._drop_stale(failure, pod)
-        rule = self._rule(failure, usage, team)
+        self._drop_stale(failure.context.cluster, pod)
+        rule = self._rule(pod, amounts_of(self.teams, pod), failure.context.cluster, usage)
         found = self._best(failure, usage, rule)
         if found is None:
             return NoRoom(final(self._why_not(rule)), clear_nomination=True)
         self._found[pod.id] = pod, found.victims
         return found
 
-    def _drop_stale(self, failure: RejectedAttempt, pod: Pod) -> None:
-        """Forget victims that nobody evicts, and preemptors that have a node or lost the promise of one.
+    def find_for_group(self, failure: GroupFitError, usage: TeamUsage) -> GroupSearch:
+        """Room for a group of a team, anywhere in the cluster. As many pods leave as the other teams have to spare, and those
+        come back, the most important first, that the members on their nodes have room for."""
+        first, cluster = failure.members[0], failure.cluster
+        team = self.teams.of_namespace.get(first.namespace)
+        if team is None:
+            return curable()
+        if first.spec.preemption_policy == "Never":
+            return final("not eligible due to preemptionPolicy=Never.")
+        self._drop_stale(cluster, first)
+        sums = [0] * len(self.teams.resources)
+        for pod, context in zip(failure.members, failure.contexts, strict=True):
+            if context is not None:
+                add(sums, amounts_of(self.teams, pod))
+        rule = self._rule(first, tuple(sums), cluster, usage)
+        leaving = rule.may_leave(_by_importance(cluster.nodes))
+        if not leaving:
+            return final(self._why_not(rule))
+        found = yield PodsLeave(_with_gangs(cluster, leaving))
+        if isinstance(found, Rejection):
+            return final(self._why_not(rule))
+        victims: list[Pod] = []
+        for gang in {id(gang[0]): gang for gang in (gang_of(cluster, pod) for pod in leaving)}.values():
+            if not found.reprieve(gang):
+                victims += gang
+        self._found[first.id] = first, tuple(victims)
+        return GroupRoom(f"{len(victims)} pods give back what their teams have borrowed", found.nodes, tuple(victims))
 
-        The members of a gang are decided on one after another, and their victims evicted in the end.
-        """
-        for other_id, (other, _) in [*self._found.items()]:
-            is_of_gang = other.group_key is not None and other.group_key == pod.group_key and other_id != pod.id
-            is_waiting = other_id in self._evicting or failure.nominated.node_of(other_id) is not None
-            if not is_of_gang and (not is_waiting or other_id == pod.id):
+    def _drop_stale(self, cluster: Cluster, pod: Pod) -> None:
+        """Forget victims that nobody evicts, and preemptors that have a node or lost the promise of one."""
+        for other_id in [*self._found]:
+            is_waiting = other_id in self._evicting or cluster.nominated.node_of(other_id) is not None
+            if not is_waiting or other_id == pod.id:
                 del self._found[other_id]
 
-    def _rule(self, failure: RejectedAttempt, usage: TeamUsage, team: int) -> VictimRule:
-        pod, cluster = failure.context.pod, failure.context.cluster
-        teams, wanted = self.teams, amounts_of(self.teams, pod)
+    def _rule(self, pod: Pod, wanted: Amounts, cluster: Cluster, usage: TeamUsage) -> VictimRule:
+        teams, team = self.teams, self.teams.of_namespace[pod.namespace]
         spare = [[*used] for used in usage.used]
         for place, one in enumerate(teams.teams):
             subtract(spare[place], usage.leaving[place])
@@ -229,6 +257,11 @@ def _ineligible(failure: RejectedAttempt) -> str | None:
     if row is not None and not failure.is_final(row) and any(map(is_being_preempted, context.nodes.pods_on[row])):
         return "not eligible due to a terminating pod on the nominated node."
     return None
+
+
+def _by_importance(nodes: NodeTable) -> list[Pod]:
+    """All pods on nodes, the most important first: highest priority, then oldest."""
+    return sorted(nodes.pods(), key=lambda pod: (-pod.priority, pod.status.start_time or "~", pod.key))
 
 
 def _with_gangs(cluster: Cluster, victims: Sequence[Pod]) -> tuple[Pod, ...]:

@@ -6,7 +6,7 @@ docs/reference/python.md lists them.
 """
 
 from mooring.api.kinds.devices import DEVICE_CLASS, RESOURCE_CLAIM, RESOURCE_SLICE
-from mooring.api.kinds.scheduling import POD_GROUP
+from mooring.api.kinds.scheduling import COMPOSITE_POD_GROUP, POD_GROUP
 from mooring.api.kinds.storage import (
     CSI_DRIVER,
     CSI_NODE,
@@ -20,6 +20,7 @@ from mooring.cluster.change_log import Follower
 from mooring.cluster.cluster import Cluster
 from mooring.cluster.nodes.ranks import PodRanks
 from mooring.cluster.nodes.table import NodeTable
+from mooring.cluster.pods.group_tree import GroupName
 from mooring.framework.attempts.fit_errors import RejectedAttempt
 from mooring.framework.contract.context import CycleState, SchedulingContext
 from mooring.framework.contract.events import (
@@ -27,7 +28,9 @@ from mooring.framework.contract.events import (
     ASSIGNED_POD,
     NODE,
     POD,
+    TARGET_POD,
     UNSCHEDULABLE_POD,
+    UNSCHEDULED_POD,
     Action,
     Change,
     ClusterEvent,
@@ -36,11 +39,19 @@ from mooring.framework.contract.events import (
     Registration,
 )
 from mooring.framework.contract.group_points import (
+    GroupFitError,
+    GroupRoom,
+    GroupSearch,
+    MembersPlaced,
+    PlacementFeasiblePlugin,
     PlacementGeneratePlugin,
+    PlacementProgress,
     PlacementScorePlugin,
     PodGroupAssignments,
     PodGroupContext,
     PodGroupPlacement,
+    PodGroupPostFilterPlugin,
+    PodsLeave,
 )
 from mooring.framework.contract.intents import Bind, CallFault, Evict, PatchStatus, Record, Write, WriteFault
 from mooring.framework.contract.plain import NodeView, PlacementView, PlainPlugin
@@ -103,10 +114,9 @@ from mooring.model.quantity import MAX_AMOUNT, QuantityError, show_amount, to_am
 from mooring.model.quantity import parse as parse_quantity
 from mooring.model.selectors import compile_selector
 from mooring.model.shape import PodPart
-from mooring.model.workloads import PodDisruptionBudget, PodGroup
+from mooring.model.workloads import AnyPodGroup, CompositePodGroup, PodDisruptionBudget, PodGroup
 from mooring.plugins.group_plugins import is_own_group, joins_group
-from mooring.plugins.preemption.default_preemption import is_being_preempted
-from mooring.plugins.preemption.victim_search import KeptBudgets, NodeDryRun
+from mooring.plugins.preemption.victim_search import KeptBudgets, NodeDryRun, is_being_preempted
 
 API_VERSION = "1"
 """The version of this list of names. It rises when a name goes away or changes so that a plugin has to follow."""
@@ -120,15 +130,17 @@ __all__ += ["Handle", "NodeView", "PlacementView", "PlainPlugin", "Plugin", "Pod
 __all__ += ["BindPlugin", "FilterPlugin", "PermitPlugin", "PlacementGeneratePlugin", "PlacementScorePlugin"]
 __all__ += ["PostBindPlugin", "PostFilterPlugin", "PreBindPlugin", "PreEnqueuePlugin", "PreFilterExtensions"]
 __all__ += ["PreFilterPlugin", "PreScorePlugin", "QueueSortPlugin", "ReservePlugin", "ScorePlugin"]
+__all__ += ["PlacementFeasiblePlugin", "PodGroupPostFilterPlugin"]
 
 # Arguments of the points, and what an answer depends on.
 __all__ += ["CycleState", "FitError", "Need", "PodGroupAssignments", "PodGroupContext", "PodGroupPlacement", "PodPart"]
-__all__ += ["Reads", "RejectedAttempt", "Rows", "SchedulingContext", "reads"]
+__all__ += ["GroupFitError", "GroupName", "MembersPlaced", "PlacementProgress", "Reads", "RejectedAttempt", "Rows"]
+__all__ += ["SchedulingContext", "reads"]
 
 # Answers of the points.
 __all__ += ["SKIP", "SKIP_FOR_NOW", "SKIP_SHAPE", "Candidates", "Code", "Codes", "NoRoom", "NodeNames", "Nomination"]
 __all__ += ["Pause", "PluginError", "PodGone", "Rejection", "ResourceDemand", "Scores", "Skip", "Victims", "Wait"]
-__all__ += ["Work", "curable", "final"]
+__all__ += ["GroupRoom", "GroupSearch", "PodsLeave", "Work", "curable", "final"]
 
 # Writes to the API server, and pods that wait.
 __all__ += ["Bind", "CallFault", "Evict", "PatchStatus", "Record", "WaitingPod", "WaitingPods", "Write", "WriteFault"]
@@ -136,12 +148,13 @@ __all__ += ["Bind", "CallFault", "Evict", "PatchStatus", "Record", "WaitingPod",
 # Events that help pods which a plugin rejected, and the kinds that have events (`STORAGE_CLASS.event`).
 __all__ += ["ANYTHING", "ASSIGNED_POD", "CSI_DRIVER", "CSI_NODE", "CSI_STORAGE_CAPACITY", "DEVICE_CLASS", "NODE"]
 __all__ += ["PERSISTENT_VOLUME", "PERSISTENT_VOLUME_CLAIM", "POD", "POD_GROUP", "RESOURCE_CLAIM", "RESOURCE_SLICE"]
+__all__ += ["COMPOSITE_POD_GROUP"]
 __all__ += ["STORAGE_CLASS", "UNSCHEDULABLE_POD", "VOLUME_ATTACHMENT", "Action", "Change", "ClusterEvent", "EventKeys"]
-__all__ += ["Hint", "Registration"]
+__all__ += ["TARGET_POD", "UNSCHEDULED_POD", "Hint", "Registration"]
 
 # Objects.
 __all__ += ["KubeObject", "LabelSelector", "Node", "Pod", "PodDisruptionBudget", "PodGroup", "PodPredicate", "Taint"]
-__all__ += ["compile_selector"]
+__all__ += ["AnyPodGroup", "CompositePodGroup", "compile_selector"]
 
 # The cluster over columns.
 __all__ += ["Cluster", "Follower", "NodeTable", "PodRanks"]

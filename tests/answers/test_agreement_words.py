@@ -174,7 +174,7 @@ def test_the_plugins_with_most_bindings_come_first() -> None:
 def test_one_binding_has_the_scores_of_both_nodes() -> None:
     (table,) = Agreement([LOWER_ONE]).tables()
     assert (table.title, table.columns) == ("Scores (after weights)", ("plugin", "bound node", "best node"))
-    assert table.rows == FIT
+    assert table.rows == [*map(tuple, FIT)]
 
 
 def test_the_bindings_of_one_pod() -> None:

@@ -23,7 +23,7 @@ EXAMPLES = ROOT / "examples"
 ZONE = "topology.kubernetes.io/zone"
 GI = 1024**3
 DTYPES = {"string", "Int64", "float64", "boolean", "datetime64[ns, UTC]"}
-GROUPS = {"GenericWorkload": True, "GangScheduling": True}
+GROUPS = {"GenericWorkload": True}
 
 
 @pytest.fixture(scope="module")

@@ -105,7 +105,7 @@ def test_what_a_pod_waits_for() -> None:
     gated = explained(a_node("a"), a_pod("wanted", schedulingGates=[{"name": "quota"}]))
     assert list(gated.waits_for) == ["SchedulingGates: waiting for scheduling gates: [quota]"]
     full = explained(a_node("a"), a_pod("wanted", "8"))
-    assert "Node/Add" in full.waits_for[0] and "Pod/Delete" in full.waits_for[0]
+    assert "Node/Add" in full.waits_for[0] and "AssignedPod/Delete" in full.waits_for[0]
     free = explained(a_node("a"), a_pod("wanted"))
     assert free.node == "a" and free.waits_for == ["its next attempt: nothing keeps it from a node any more"]
 
@@ -190,7 +190,7 @@ def test_the_pods_of_a_deployment_by_reason() -> None:
     found = pods_of_workload(loaded, "Deployment", "web")
     answer = explain_workload(loaded, found, "Deployment web")
     jsonschema.validate(answer.to_dict(), SCHEMA)
-    assert answer.placed == [("default/web-1-x", "a")]
+    assert [*map(tuple, answer.placed)] == [("default/web-1-x", "a")]
     assert [(each.pod, list(each.others)) for each in answer.pending] == [("default/web-1-0", ["default/web-1-1"])]
     assert answer.summary()[0] == "Deployment web: 1 pod on nodes, 2 pending"
 

@@ -120,7 +120,9 @@ def test_pods_of_several_kinds_are_told_apart() -> None:
 
 def test_preemption_that_would_help_is_told() -> None:
     low = a_pod("low", "2", node="n1", priority=0)
-    found = explained(a_node("n1", "2"), low, a_pod_group(min_count=2), *members(2, "1", priority=5), cures=False)
+    found = explained(
+        a_node("n1", "2"), low, a_pod_group(min_count=2, priority=5), *members(2, "1", priority=5), cures=False
+    )
     assert found.victims == ["default/low"]
     assert "Preemption would evict default/low for it" in found.summary()
 

@@ -10,11 +10,10 @@ from mooring.answers.explain.explain import explain_named, explain_pod
 from mooring.answers.explain.explanation import (
     SCORED,
     PodExplanation,
-    PodPlace,
-    ScoredNode,
     WorkloadExplanation,
     evicts,
 )
+from mooring.answers.explain.explanation_form import PodPlace, ScoredNode
 from mooring.answers.trial.counterfactual import Counterfactual
 from mooring.inputs.loaded_cluster import load
 
@@ -101,7 +100,9 @@ def test_a_workload_is_named_with_or_without_its_namespace() -> None:
     for name in ("statefulset/db", "statefulset/default/db"):
         answer = explain_named(loaded, name, "default")
         assert isinstance(answer, WorkloadExplanation)
-        assert list(answer.placed) == [("default/db-0", "n")] and answer.workload.endswith(name.partition("/")[2])
+        assert [*map(tuple, answer.placed)] == [("default/db-0", "n")] and answer.workload.endswith(
+            name.partition("/")[2]
+        )
 
 
 # ---- reasons

@@ -1,16 +1,16 @@
 """Tables, lines and data about pod groups in the answers of simulations, word for word."""
 
+import msgspec
 import pytest
 
 from mooring.answers.simulate.simulation_answer import (
     group_counts,
     group_table,
     group_wait_table,
-    group_waits_as_data,
-    groups_as_data,
     told_group_waits,
     told_groups,
 )
+from mooring.answers.simulate.simulation_form import GroupWaitForm, group_form
 from mooring.sim.group_states import GroupState
 from mooring.sim.results import GroupWait
 
@@ -52,7 +52,7 @@ def test_pending_groups_come_first_in_the_table() -> None:
 def test_counts_and_entries_of_the_data() -> None:
     assert group_counts([]) == {}
     assert group_counts([PLACED, LOOSE, SOON]) == {"groups": 3, "groupsPlaced": 2, "groupsPending": 1}
-    assert groups_as_data([PLACED, LOOSE]) == [
+    assert [group_form(group).content() for group in (PLACED, LOOSE)] == [
         {
             "podGroup": "ns/placed",
             "result": "placed",
@@ -85,4 +85,5 @@ def test_groups_of_a_day_are_ordered_by_their_wait_after_those_that_still_wait()
     assert (table.title, table.columns, table.is_detail) == ("Pod groups", ("group", "pods", "waited"), True)
     assert list(table.rows) == [("ns/c", 4, "-"), ("ns/a", 3, "9.0s"), ("ns/0", 1, "1.0s"), ("ns/b", 2, "1.0s")]
     assert told_group_waits(waits) == ["3 of 4 pod groups placed, after 1.0s to 9.0s."]
-    assert group_waits_as_data(waits[2:3]) == [{"podGroup": "ns/c", "members": 4, "waitedSeconds": None}]
+    written = msgspec.convert(waits[2], GroupWaitForm, from_attributes=True).content()
+    assert written == {"podGroup": "ns/c", "members": 4, "waitedSeconds": None}

@@ -8,7 +8,8 @@ from written import GROUP_GATES, Written, a_node, a_pod, a_pod_group, members
 
 from mooring.answers.explain.cure import Cure
 from mooring.answers.explain.explain import explain_named
-from mooring.answers.explain.explanation import GroupExplanation, MemberReason, PodPlace
+from mooring.answers.explain.explanation import GroupExplanation, MemberReason
+from mooring.answers.explain.explanation_form import PodPlace
 from mooring.answers.explain.group_cures import _smallest, leavers_by_node
 from mooring.answers.trial.counterfactual import Counterfactual
 from mooring.answers.trial.group_trials import asked_group, group_named, group_of, spread_of
@@ -186,7 +187,7 @@ def test_without_the_gate_no_group_is_explained() -> None:
         group_named(load([a_pod_group(min_count=2)]), "gang")
     assert str(caught.value) == (
         "PodGroup 'gang' cannot be explained: the feature gate GenericWorkload is off, so that pods are scheduled one by "
-        "one; add --feature-gates GenericWorkload=true,GangScheduling=true"
+        "one; add --feature-gates GenericWorkload=true"
     )
 
 

@@ -15,7 +15,8 @@ from mooring.kit.clock import NS_PER_S
 from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
 from mooring.scheduler.inputs import ObjectAdded, ObjectRemoved, ObjectUpdated
-from mooring.state.recording.run_reading import ClusterBegins, ClusterStep, RecordedStep
+from mooring.state.recording.run_reading import RecordedStep
+from mooring.state.replay.run_reader import ClusterBegins, ClusterStep
 
 
 def a_configuration(**fields: Any) -> KubeSchedulerConfiguration:
@@ -79,7 +80,7 @@ def test_a_node_of_a_lower_score_is_behind_by_its_plugins() -> None:
         1,
         False,
     )
-    assert (found.plugin, found.differences[0][0]) == ("NodeResourcesFit", "NodeResourcesFit")
+    assert (found.plugin, found.differences[0].plugin) == ("NodeResourcesFit", "NodeResourcesFit")
     assert found.best_score - found.score == sum(best - own for _, own, best in found.differences) > 0
     behind = [best - own for _, own, best in found.differences]
     assert behind == sorted(behind, reverse=True)

@@ -44,4 +44,9 @@ def test_a_day_without_means_has_no_groups() -> None:
 def test_shares_are_shown_in_percent_and_as_data() -> None:
     use = MeanUse(2, 5, {"cpu": 0.375, "memory": None})
     assert (use.told_share("cpu"), use.told_share("memory"), use.told_share("gpu")) == ("37.5%", "-", "-")
-    assert use.content() == {"nodes": 2, "placed": 5, "meanUtilisation": {"cpu": 0.375, "memory": None}}
+    assert use.named("a").content() == {
+        "name": "a",
+        "nodes": 2,
+        "placed": 5,
+        "meanUtilisation": {"cpu": 0.375, "memory": None},
+    }

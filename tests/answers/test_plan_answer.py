@@ -10,7 +10,7 @@ from mooring.answers.form.report_parts import BarPlot
 from mooring.answers.plan.additions import AddedNodes
 from mooring.answers.plan.offers import NodeOffer, read_offers
 from mooring.answers.plan.plan import Plan, plan, pods_at_peak
-from mooring.answers.plan.shrink import DrainedPod, DrainStep, KeptNode
+from mooring.answers.plan.shrink import DrainedPod, KeptNode, NodeDrain
 from mooring.inputs.arrivals import arrivals_of
 from mooring.inputs.input_errors import InputError
 from mooring.inputs.loaded_cluster import load
@@ -23,7 +23,7 @@ MOVES = [DrainedPod(f"default/p{i}", f"n{i}") for i in range(7)]
 def an_answer(**changed: Any) -> Plan:
     given: dict[str, Any] = {
         "added": [AddedNodes(SMALL, ["small-1", "small-2"], 5, 1), AddedNodes(LARGE, ["large-1"], 2, 2)],
-        "removed": [DrainStep("old", MOVES, 2), DrainStep("empty", [], 0)],
+        "removed": [NodeDrain("old", MOVES, 2), NodeDrain("empty", [], 0)],
         "pending": {"default/a": "no room", "default/b": "a gate", "default/c": "a gate"},
         "lower_bound": 1000.0,
         "at_first": 12,
@@ -57,7 +57,7 @@ def test_the_summary_begins_with_the_steps() -> None:
 
 
 def test_a_plan_of_one_step_says_nothing_of_steps() -> None:
-    answer = an_answer(added=ONE, removed=[DrainStep("empty", [], 0)], pending={}, lower_bound=0.0, is_complete=False)
+    answer = an_answer(added=ONE, removed=[NodeDrain("empty", [], 0)], pending={}, lower_bound=0.0, is_complete=False)
     assert answer.summary() == [
         "12 pending pods: 2 fit on the present nodes, 5 on 1 new node.",
         "The new nodes cost 1.5; no plan for these pods costs less than 0.",
@@ -106,7 +106,7 @@ def test_a_plan_of_one_step_has_no_column_of_steps() -> None:
 
 @pytest.mark.parametrize(("nodes", "told"), [(5, "n0, n1, n2, n3, n4"), (6, "n0, n1, n2, n3, n4 and 1 more")])
 def test_five_nodes_of_a_drain_are_named(nodes: int, told: str) -> None:
-    assert an_answer(removed=[DrainStep("old", MOVES[:nodes], 0)]).tables()[1].rows[0][3] == told
+    assert an_answer(removed=[NodeDrain("old", MOVES[:nodes], 0)]).tables()[1].rows[0][3] == told
 
 
 # ---- plots and data
@@ -131,7 +131,7 @@ def test_the_plots() -> None:
 
 
 def test_the_content() -> None:
-    assert an_answer(removed=[DrainStep("old", MOVES[:1], 2)]).content() == {
+    assert an_answer(removed=[NodeDrain("old", MOVES[:1], 2)]).content() == {
         "fits": False,
         "pendingAtFirst": 12,
         "placedOnPresentNodes": 2,

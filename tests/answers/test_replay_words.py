@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mooring.answers.explain.explanation import ScoredNode, tipped
+from mooring.answers.explain.explanation import tipped
+from mooring.answers.explain.explanation_form import ScoredNode
 from mooring.answers.form.data_table import DataTable
 from mooring.answers.recorded.decision_difference import ExplainedDecision, StepDifference, is_otherwise
 from mooring.answers.recorded.pod_story import PodFacts, PodStory
@@ -112,7 +113,7 @@ def test_the_content_of_a_decision() -> None:
 
 def test_the_largest_difference_comes_first_and_equal_ones_by_name() -> None:
     now, then = ScoredNode("x", 6, {"a": 5, "b": 1, "c": 0}), ScoredNode("y", 14, {"a": 1, "b": 9, "d": 4})
-    assert tipped(now, then) == [("b", -8), ("a", 4), ("d", -4), ("c", 0)]
+    assert [*map(tuple, tipped(now, then))] == [("b", -8), ("a", 4), ("d", -4), ("c", 0)]
 
 
 PLACED, NO_FIT = Placement("a", 0, 1), NoFit(Diagnosis(3))

@@ -9,17 +9,18 @@ from build import a_cluster
 from build import a_node as node
 from build import a_pod as pod
 from mooring.answers.form.data_table import amount_column, data_table, in_snake_case, percent_of, share_column
-from mooring.answers.form.published import plain
+from mooring.answers.form.published import rounded
 from mooring.answers.form.utilisation import pool_of, utilisation_of, zone_of
 from mooring.answers.trial.changing_cluster import settled
 from mooring.answers.trial.counterfactual import Counterfactual, MovePod, PlacePod, PutObject, RemovePod
-from mooring.answers.trial.workload_book import behind_replica_set, is_daemon, pods_of_workload
+from mooring.answers.trial.workload_book import behind_replica_set, pods_of_workload
 from mooring.api.kinds import KINDS, WORKLOADS
 from mooring.inputs.input_errors import NoSuchPod
 from mooring.inputs.live_source import EVENTS, LISTED, NODES, PODS, is_gated, loss_without
 from mooring.inputs.loaded_cluster import load
 from mooring.model.node import Node
 from mooring.model.pod import Pod
+from mooring.rules.daemon_nodes import is_daemon
 from mooring.scheduler.decision import DecisionError, Placement
 
 # ---- zones and pools
@@ -179,7 +180,7 @@ def test_units_are_in_the_names_of_columns() -> None:
 def test_values_of_tables_and_json() -> None:
     assert data_table({"a": str, "b": int}, [("", 0), ("x", 1)]).rows == [(None, 0), ("x", 1)]
     assert (percent_of(0.25), percent_of(None)) == (25.0, None)
-    assert plain({"a": [0.1 + 0.2, 1], "b": (1e-10, "x"), "c": 0.123456789}) == {
+    assert rounded({"a": [0.1 + 0.2, 1], "b": (1e-10, "x"), "c": 0.123456789}) == {
         "a": [0.3, 1],
         "b": [0.0, "x"],
         "c": 0.123456789,

@@ -430,8 +430,9 @@ def test_a_template_that_cannot_be_used(value: Any, text: str) -> None:
     assert refused(("add-nodes", value), NODES[:1]) == text
 
 
-def test_a_template_is_one_node(tmp_path: Path) -> None:
-    file = tmp_path / "nodes.json"
+def test_a_template_is_one_node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)  # a long path is cut in messages
+    file = Path("nodes.json")
     file.write_text(
         json.dumps({"apiVersion": "v1", "kind": "List", "items": [without_server_fields(n) for n in NODES]})
     )

@@ -23,7 +23,7 @@ ANSWER = WhatIf(
     pending=[
         PendingPod("ns/again", "", "as before", is_new=False),
         PendingPod("ns/driven", "n1", "no room. preemption: not helpful", is_new=False),
-        PendingPod("ns/fresh", "", "claim no new claims to deallocate, preemption: x", is_new=True),
+        PendingPod("ns/fresh", "", "claim preemption: x", is_new=True),
         PendingPod("ns/g0", "", "too few", is_new=False),
     ],
     placed=[PlacedPod("ns/new", "n2", is_new=True), PlacedPod("ns/old", "n2", is_new=False)],
@@ -178,7 +178,7 @@ def test_the_plain_data_has_every_field() -> None:
         "pending": [
             pending("again", "", "as before", True, False),
             pending("driven", "n1", "no room. preemption: not helpful", False, False),
-            pending("fresh", "", "claim no new claims to deallocate, preemption: x", False, True),
+            pending("fresh", "", "claim preemption: x", False, True),
             pending("g0", "", "too few", True, False),
         ],
         "placed": [{**named("new"), "node": "n2", "isNew": True}, {**named("old"), "node": "n2", "isNew": False}],

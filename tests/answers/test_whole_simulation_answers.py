@@ -9,8 +9,8 @@ from build import a_pod
 from mooring.answers.form.answer import AnswerTable
 from mooring.answers.form.report_parts import BarPlot, Unit
 from mooring.answers.form.utilisation import GroupUse, Utilisation
-from mooring.answers.simulate.results_as_data import explanation_as_data, why_not_placed
 from mooring.answers.simulate.simulation_answer import SimulationAnswer, explanation_tables, told_limits
+from mooring.answers.simulate.simulation_form import explained_form, why_not_placed
 from mooring.framework.contract.status import Code, Rejection
 from mooring.scheduler.decision import DecisionDetails, DecisionError, Diagnosis, NoFit, Placement
 from mooring.sim.group_states import GroupState
@@ -340,7 +340,7 @@ def test_an_explanation_has_scores_in_the_order_of_totals_and_rejections_by_name
 
 
 def test_an_explanation_is_plain_data() -> None:
-    assert explanation_as_data(CHOSEN) == {
+    assert explained_form(CHOSEN).content() == {
         "pod": "ns/placed",
         "result": "scheduled",
         "nowOn": "n1",
@@ -358,19 +358,19 @@ def test_an_explanation_is_plain_data() -> None:
 
 def test_an_explanation_without_a_node_says_why() -> None:
     failed = Explanation(LARGE.pod, NoFit(Diagnosis(0)), Fate.UNSCHEDULABLE, "later", preemption="no victims")
-    assert explanation_as_data(failed) == {
+    assert explained_form(failed).content() == {
         "pod": "ns/large",
         "result": "unschedulable",
         "message": "no nodes available to schedule pods",
         "preemption": "no victims",
     }
     broken = Explanation(LARGE.pod, DecisionError("broken"), Fate.ERROR, "later")
-    assert explanation_as_data(broken) == {"pod": "ns/large", "result": "error", "message": "broken"}
+    assert explained_form(broken).content() == {"pod": "ns/large", "result": "error", "message": "broken"}
     gated = Explanation(LARGE.pod, None, Fate.GATED, "a gate is closed")
-    assert why_not_placed(gated) == explanation_as_data(gated)["message"] == "a gate is closed"
+    assert why_not_placed(gated) == explained_form(gated).content()["message"] == "a gate is closed"
 
 
 def test_the_data_has_all_explanations_and_the_first_by_itself() -> None:
     written = replace(ANSWER, explanations=[CHOSEN, replace(CHOSEN, now_on="")]).content()
-    assert written["explanation"] == written["explanations"][0] == explanation_as_data(CHOSEN)
+    assert written["explanation"] == written["explanations"][0] == explained_form(CHOSEN).content()
     assert len(written["explanations"]) == 2

@@ -63,16 +63,16 @@ def a_pod(
     }
 
 
-GROUP_GATES = {"GenericWorkload": True, "GangScheduling": True}
+GROUP_GATES = {"GenericWorkload": True}
 
 
-def a_pod_group(name: str = "gang", min_count: int | None = None) -> Written:
+def a_pod_group(name: str = "gang", min_count: int | None = None, **spec: Any) -> Written:
     """Without `min_count` its policy is basic."""
     return {
-        "apiVersion": "scheduling.k8s.io/v1alpha2",
+        "apiVersion": "scheduling.k8s.io/v1beta1",
         "kind": "PodGroup",
         "metadata": {"name": name, "namespace": "default", "uid": f"uid-{name}"},
-        "spec": {"schedulingPolicy": {"basic": {}} if min_count is None else {"gang": {"minCount": min_count}}},
+        "spec": {"schedulingPolicy": {"basic": {}} if min_count is None else {"gang": {"minCount": min_count}}, **spec},
     }
 
 

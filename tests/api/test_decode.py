@@ -164,9 +164,10 @@ PAIRS = [
     ),
     pytest.param(
         "ResourceClaim",
+        "resource.k8s.io/v1alpha3",
+        'apiVersion: Invalid value: "resource.k8s.io/v1alpha3": must be resource.k8s.io/v1 or resource.k8s.io/v1beta2 or '
         "resource.k8s.io/v1beta1",
-        'apiVersion: Invalid value: "resource.k8s.io/v1beta1": must be resource.k8s.io/v1 or resource.k8s.io/v1beta2',
-        id="a version of another form",
+        id="a version that no server since v1.33 prefers",
     ),
     pytest.param("pod", "v1", 'kind: Invalid value: "pod": must be Pod', id="wrong case"),
     pytest.param(

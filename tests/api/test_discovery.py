@@ -67,18 +67,23 @@ def test_one_group() -> None:
     assert group in listed["groups"]
 
 
-def test_a_group_with_two_versions_prefers_the_stable_one() -> None:
+def test_v137_1_1_a_group_with_three_versions_prefers_the_stable_one() -> None:
     group = discovery.document("/apis/scheduling.k8s.io")
     assert group is not None
-    assert [version["version"] for version in group["versions"]] == ["v1", "v1alpha2"]
+    assert [version["version"] for version in group["versions"]] == ["v1", "v1beta1", "v1alpha3"]
     assert group["preferredVersion"]["version"] == "v1"
     kinds = {
         version: [
             line["kind"] for line in (discovery.document(f"/apis/scheduling.k8s.io/{version}") or {})["resources"]
         ]
-        for version in ("v1", "v1alpha2")
+        for version in ("v1", "v1beta1", "v1alpha3")
     }
-    assert kinds == {"v1": ["PriorityClass"], "v1alpha2": ["PodGroup", "PodGroup", "Workload"]}
+    assert kinds == {
+        "v1": ["PriorityClass"],
+        "v1beta1": ["PodGroup", "PodGroup", "Workload"],
+        "v1alpha3": ["CompositePodGroup", "CompositePodGroup", "PodGroup", "PodGroup", "Workload"],
+    }
+    assert discovery.document("/apis/scheduling.k8s.io/v1alpha2") is None
 
 
 def test_every_listed_group_has_its_document() -> None:
@@ -90,7 +95,7 @@ def test_every_listed_group_has_its_document() -> None:
 def test_the_version_is_that_of_the_emulated_release_and_names_this_program() -> None:
     made = discovery.document("/version")
     assert made is not None
-    assert (made["major"], made["minor"], made["gitVersion"]) == ("1", "36", f"v1.36.4+mooring-{VERSION}")
+    assert (made["major"], made["minor"], made["gitVersion"]) == ("1", "37", f"v1.37.0+mooring-{VERSION}")
 
 
 @pytest.mark.parametrize("path", ["/", "/apis/nope", "/apis/nope/v1", "/api/v2", "/apis//v1", "/api/v1/pods"])

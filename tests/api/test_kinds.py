@@ -27,7 +27,7 @@ def test_no_spec_hides_another() -> None:
     names = Counter(by_name(spec) for spec in SPECS)
     structs = Counter(spec.struct for spec in KINDS.values())
     assert {*places.values(), *names.values(), *structs.values()} == {1}
-    assert len(RESOURCES) + len(REQUESTS) == len(SPECS)
+    assert len(RESOURCES) + len(REQUESTS) == len(SPECS) + sum(len(spec.served_too) for spec in SPECS)
     assert len(BY_KIND) == len(RESOURCES)
 
 
@@ -52,9 +52,14 @@ def test_the_scheduler_watches_what_upstream_watches() -> None:
     waking = [spec.event for spec, watch in WATCHED.items() if watch.wakes_pods]
     assert {*waking} == {
         *("Pod", "Node", "PersistentVolume", "PersistentVolumeClaim", "scheduling.k8s.io/PodGroup"),
+        "scheduling.k8s.io/CompositePodGroup",
         *("storage.k8s.io/StorageClass", "storage.k8s.io/CSINode", "storage.k8s.io/CSIDriver"),
         *("storage.k8s.io/CSIStorageCapacity", "storage.k8s.io/VolumeAttachment"),
         *("resource.k8s.io/ResourceClaim", "resource.k8s.io/ResourceSlice", "resource.k8s.io/DeviceClass"),
     }
     gates = {spec.kind: watch.needs_gate for spec, watch in WATCHED.items() if watch.needs_gate}
-    assert gates == {"PodGroup": "GenericWorkload", "DeviceTaintRule": "DRADeviceTaintRules"}
+    assert gates == {
+        "PodGroup": "GenericWorkload",
+        "CompositePodGroup": "CompositePodGroup",
+        "DeviceTaintRule": "DRADeviceTaintRules",
+    }

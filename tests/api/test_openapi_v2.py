@@ -69,7 +69,7 @@ def test_a_field_has_its_type_and_the_rules_of_its_merging() -> None:
 def test_whoever_names_protobuf_gets_it(accept: str) -> None:
     reply = ask(an_api(), "GET", PATH, accept=accept)
     assert (reply.code, reply.content_type) == (200, PROTOBUF)
-    assert reply.body == b"\n\x032.0\x12\x12\n\nKubernetes\x12\x041.36"
+    assert reply.body == b"\n\x032.0\x12\x12\n\nKubernetes\x12\x041.37"
 
 
 def test_other_forms_cannot_be_had() -> None:

@@ -245,14 +245,32 @@ def a_pod_body(*spec: tuple[int, Any]) -> bytes:
             id="a kind of a second version",
         ),
         pytest.param(
-            *("scheduling.k8s.io/v1alpha2", "PodGroup", (metadata("g"), (2, ((2, ((2, ((1, 3),)),)),)))),
+            *("scheduling.k8s.io/v1beta1", "PodGroup", (metadata("g"), (2, ((3, ((2, ((1, 3),)),)),)))),
             {"metadata": {"name": "g"}, "spec": {"schedulingPolicy": {"gang": {"minCount": 3}}}},
-            id="a kind of an alpha version",
+            id="a kind of a beta version",
         ),
     ],
 )
 def test_an_object_is_what_it_would_be_in_json(api_version: str, kind: str, fields: Wire, expected: Any) -> None:
     assert decode(a_body(api_version, kind, *fields)) == {"kind": kind, "apiVersion": api_version, **expected}
+
+
+def test_v137_1_1_a_type_may_hold_itself() -> None:
+    leaf = ((1, "leaf"), (2, ((1, ()),)))
+    inner = ((1, "inner"), (8, leaf))
+    spec = ((3, ((1, "outer"), (9, inner))),)
+    tree = {"name": "inner", "podGroupTemplates": [{"name": "leaf", "schedulingPolicy": {"basic": {}}}]}
+    expected = {"compositePodGroupTemplates": [{"name": "outer", "compositePodGroupTemplates": [tree]}]}
+    assert decode(a_body("scheduling.k8s.io/v1beta1", "Workload", (2, spec)))["spec"] == expected
+
+
+def test_v137_1_1_a_type_that_holds_itself_too_often_is_malformed() -> None:
+    template: Any = ((1, "t"),)
+    data = written(*template)
+    for _ in range(2_000):
+        data = written((9, data))
+    with pytest.raises(MalformedError):
+        decode(a_body("scheduling.k8s.io/v1beta1", "Workload", (2, written((3, data)))))
 
 
 def test_fields_of_fixed_size_are_skipped() -> None:

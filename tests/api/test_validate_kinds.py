@@ -164,17 +164,23 @@ OTHER_KINDS: list[Any] = [
                     {
                         "name": "d",
                         "attributes": {"a": {"ints": []}},
-                        "nodeAllocatableResourceMappings": {"cpu": {"capacityKey": "c", "allocationMultiplier": "x"}},
+                        "nodeAllocatableResources": {
+                            "cpu": {
+                                "mapping": {"capacityKey": "c", "capacityMultiplier": "x"},
+                                "overhead": {"perPod": "y", "perContainer": "1"},
+                            }
+                        },
                     }
                 ],
             }
         },
         [
             "spec.devices[0].attributes.a.ints: Required value: one value or more",
-            f"spec.devices[0].nodeAllocatableResourceMappings.cpu.allocationMultiplier: Invalid value: "
+            f"spec.devices[0].nodeAllocatableResources.cpu.mapping.capacityMultiplier: Invalid value: "
             f'"x": must be {QUANTITY}',
-            "spec.devices[0].nodeAllocatableResourceMappings.cpu.capacityKey: Invalid value: "
+            "spec.devices[0].nodeAllocatableResources.cpu.mapping.capacityKey: Invalid value: "
             '"c": must be a capacity of the device',
+            f'spec.devices[0].nodeAllocatableResources.cpu.overhead.perPod: Invalid value: "y": must be {QUANTITY}',
         ],
         id="a device that takes from its node",
     ),

@@ -341,7 +341,7 @@ def test_what_is_said_of_a_resource_that_is_forbidden() -> None:
     assert advice(CLASSES, refusal) == (
         "Failed to watch storageclasses.storage.k8s.io: storageclasses.storage.k8s.io is forbidden: "
         'User "x" cannot watch resource "storageclasses" (403). Until that changes, the scheduler continues as if there '
-        "were none, and tries again every minute. Add this rule to the ClusterRole of the scheduler: "
+        "were none, and asks again from time to time. Add this rule to the ClusterRole of the scheduler: "
         '{apiGroups: ["storage.k8s.io"], resources: ["storageclasses"], verbs: ["get", "list", "watch"]}'
     )
 

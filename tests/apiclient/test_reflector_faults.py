@@ -21,6 +21,7 @@ from mooring.apiclient.connection_settings import ConnectionSettings
 from mooring.apiclient.reflectors.reflector import WATCHED, Reflector, ReflectorOptions, Reflectors
 from mooring.apiclient.throttle import Timing
 from scripted_watches import (
+    NEWER_PAGE,
     OPTIONAL,
     PAGE,
     PODS,
@@ -122,7 +123,7 @@ def test_a_server_that_refused_to_stream_is_not_asked_again() -> None:
             refuses(invalid("ListOptions", "", ())), lists(7), says(failing(expired("old"))), lists(9), STAYS
         ) as stage:
             asked = await stage.asked(5)
-            assert asked[3:] == [{**PAGE, "resourceVersion": "7"}, {**WATCH, "resourceVersion": "9"}]
+            assert asked[3:] == [{**NEWER_PAGE, "resourceVersion": "7"}, {**WATCH, "resourceVersion": "9"}]
 
     run(main())
 
@@ -166,7 +167,7 @@ def test_a_server_that_ended_a_streamed_list_in_the_middle_is_asked_for_pages_fr
         answers = (says(added("a", 3)), lists(7), refuses(expired("old")), lists(9), STAYS)
         async with a_stage(*answers) as stage:
             asked = await stage.asked(5)
-            assert asked[3:] == [{**PAGE, "resourceVersion": "7"}, {**WATCH, "resourceVersion": "9"}]
+            assert asked[3:] == [{**NEWER_PAGE, "resourceVersion": "7"}, {**WATCH, "resourceVersion": "9"}]
 
     run(main())
 
@@ -372,7 +373,8 @@ def test_only_what_is_required_is_waited_for(watched: KindSpec, refusal: ApiErro
         async with a_stage(no, no, STAYS, watched=watched) as stage:
             await stage.asked(3)
             assert stage.reflector.settled.is_set() is not (watched.watch or Watch()).is_required
-            assert stage.time.slept_s == ([0.8, 1.6] if (watched.watch or Watch()).is_required else [60.0, 60.0])
+            second_s = 120.0 if refusal.code == 403 else 60.0
+            assert stage.time.slept_s == ([0.8, 1.6] if (watched.watch or Watch()).is_required else [60.0, second_s])
             assert len(stage.story.reports) == 1 and f"({refusal.code})" in stage.story.reports[0]
             assert stage.reflector.refusal is not None and not stage.reflector.has_synced
 
@@ -414,6 +416,18 @@ def test_watches_are_asked_for_five_to_ten_minutes_at_random() -> None:
         async with a_stage(says(list_end(7)), STAYS, draw=lambda: 0.9999) as stage:
             asked = await stage.asked(2)
             assert [each["timeoutSeconds"] for each in asked] == ["599", "599"]
+
+    run(main())
+
+
+def test_a_resource_that_was_allowed_before_is_asked_for_again_soon() -> None:
+    """A server that starts forbids everything until it has read its roles."""
+
+    async def main() -> None:
+        no = refuses(forbidden("pods", "", 'cannot watch resource "pods"'))
+        async with a_stage(says(added("a", 3), list_end(7)), no, STAYS, watched=OPTIONAL) as stage:
+            await stage.asked(3)
+            assert sum(stage.time.slept_s) < 5
 
     run(main())
 

@@ -17,6 +17,7 @@ import yaml
 
 from asking import CONFIG_MAPS, NODES, PODS, TABLE, a_manifest, ask
 from cluster_api import an_api
+from how_many import examples
 from mooring.api.api_errors import internal_error
 from mooring.apiserver.server.http import HttpLimits, HttpServer, _pauses
 from mooring.apiserver.server.request import MAX_BODY_BYTES
@@ -372,7 +373,7 @@ def test_a_table_watch_over_the_wire(cluster: Neighbour) -> None:
     ]
 
 
-WATCHERS, WRITES = 50, 2000
+WATCHERS, WRITES = examples(50), examples(2000)
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""Which version an update must name, and what a status update takes besides: kube-apiserver v1.36.4, kind by kind."""
+"""Which version an update must name, and what a status update takes besides: kube-apiserver v1.37, kind by kind."""
 
 from typing import Any
 
@@ -67,6 +67,8 @@ KEPT = {
     "resourceclaims": set(METADATA),
     "volumeattachments": set(METADATA),
     "podgroups": set(METADATA),
+    "compositepodgroups": set(METADATA),
+    "csinodes": set(METADATA),
     "devicetaintrules": set(METADATA),
 }
 

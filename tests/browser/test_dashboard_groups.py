@@ -7,7 +7,7 @@ from playwright.sync_api import expect
 
 from build import a_node
 from dashboard_stage import StagedSource
-from gangs import BOTH_GATES, a_group, a_member
+from gangs import GROUP_GATES, a_group, a_member
 from mooring.dashboard.questions.asked_cluster import AskedScheduler
 from mooring.dashboard.questions.child_questions import ChildQuestions
 from mooring.dashboard.serving.api_paths import DashboardParts
@@ -25,10 +25,10 @@ ANSWER_MS = 60_000
 def dashboard() -> Iterator[ShownDashboard]:
     def parts() -> DashboardParts:
         members = [a_member(f"p{i}") for i in range(4)]
-        source = StagedSource(a_node("n1", cpu="3"), a_group("gang", 4), *members, gates=BOTH_GATES)
+        source = StagedSource(a_node("n1", cpu="3"), a_group("gang", 4), *members, gates=GROUP_GATES)
         while source.driver.attempt_once() is not None:
             pass
-        questions = ChildQuestions(source, lambda: AskedScheduler(default(feature_gates=BOTH_GATES), BOTH_GATES))
+        questions = ChildQuestions(source, lambda: AskedScheduler(default(feature_gates=GROUP_GATES), GROUP_GATES))
         return DashboardParts(source, "0.0.0", questions)
 
     with shown(parts) as dashboard:

@@ -34,21 +34,21 @@ HOSTILE = {
 @pytest.mark.parametrize("name", HOSTILE)
 def test_hostile_expressions_are_cancelled(name: str) -> None:
     with pytest.raises(CelFault, match=EXCEEDED) as fault:
-        compiled(HOSTILE[name]).matches(FACTS)
+        compiled(HOSTILE[name]).answer(FACTS)
     assert fault.value.cost == MAX_COST
 
 
 def test_what_costs_do_not_tell_is_counted_anew_for_each_evaluation() -> None:
     matcher = compiled("'" + "a" * 100 + "'.matches('(a*)*b')")
     for _ in range(WORK.MAX_STEPS // 100):
-        assert matcher.matches(FACTS)[0] is False
+        assert matcher.answer(FACTS)[0] is False
 
 
 def test_missing_domains_are_looked_up_once_each() -> None:
     """Two steps and a presence test for each domain; evaluating again for each would cost the square of that."""
     domains = " || ".join(f'has(device.attributes["d{i}.example"].a)' for i in range(200))
     assert len(domains) < MAX_BYTES
-    assert compiled(domains).matches(FACTS) == (False, 3 * 200)
+    assert compiled(domains).answer(FACTS) == (False, 3 * 200)
 
 
 def test_expressions_that_nest_too_deep_do_not_compile() -> None:
@@ -64,7 +64,7 @@ def test_expressions_may_nest_deep() -> None:
 
 
 def test_many_terms_do_not_nest() -> None:
-    assert compiled(" && ".join(["true"] * 1200)).matches(FACTS) == (True, 0)
+    assert compiled(" && ".join(["true"] * 1200)).answer(FACTS) == (True, 0)
 
 
 def test_expressions_that_are_too_long_do_not_compile() -> None:
@@ -91,6 +91,6 @@ def test_numbers_and_texts_of_any_length_are_no_bug(expression: str) -> None:
     found = compile_selector(expression)
     if isinstance(found, Matcher):
         try:
-            found.matches(FACTS)
+            found.answer(FACTS)
         except CelFault as fault:
             assert str(fault)

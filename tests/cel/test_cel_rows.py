@@ -35,13 +35,13 @@ def compiled(expression: str) -> Matcher:
 
 @pytest.mark.parametrize(("expression", "is_selected", "cost"), VALUES)
 def test_expressions_have_cel_gos_values_and_costs(expression: str, is_selected: bool, cost: int) -> None:
-    assert compiled(expression).matches(FACTS) == (is_selected, cost)
+    assert compiled(expression).answer(FACTS) == (is_selected, cost)
 
 
 @pytest.mark.parametrize(("expression", "cost", "text"), FAULTS)
 def test_expressions_fail_with_cel_gos_words_and_costs(expression: str, cost: int, text: str) -> None:
     with pytest.raises(CelFault) as fault:
-        compiled(expression).matches(FACTS)
+        compiled(expression).answer(FACTS)
     assert (str(fault.value), fault.value.cost) == (text, cost)
 
 

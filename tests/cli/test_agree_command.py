@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+import msgspec
 import pytest
 import yaml
 from command import enabling, mooring, write_config
@@ -11,6 +12,7 @@ from build import a_node, a_pod
 from mooring.framework import config as configuration
 from mooring.model.pod import Pod
 from mooring.state.recording.run_files import segments_in
+from mooring.state.recording.segment_file import SegmentReader, SegmentWriter
 from recorded_clusters import an_observer, schedule_all
 
 DEFAULT = "default-scheduler"
@@ -189,3 +191,21 @@ class Likes(PlainPlugin):
     def score(self, pod, node):
         return 100 if node.name == "b" else 0
 """
+
+
+@pytest.mark.parametrize(
+    ("server", "is_told"),
+    [("v1.37.0-rc.1", False), ("v1.37.4+k3s1", False), ("v1.36.4", True), ("v1.370.0", True), ("", False)],
+)
+def test_a_cluster_of_another_release_is_said(good: Path, server: str, is_told: bool) -> None:
+    for path in segments_in(good):
+        reader = SegmentReader(path)
+        header, blocks = reader.header, [*reader.blocks()]
+        path.unlink()
+        writer = SegmentWriter(path, msgspec.structs.replace(header, source="observer", server=server))
+        for block in blocks:
+            writer.write(block)
+        writer.close()
+    ran = mooring("agree", good)
+    assert ran.code == 0
+    assert (f"the API server was {server}; if kube-scheduler was of that release too" in ran.err) is is_told

@@ -67,17 +67,18 @@ def test_explain_shows_plugins_in_their_order(tmp_path: Path) -> None:
     assert shown.startswith("Profile mine")
     assert "ImageLocality*7" in shown
     lines = [line.split()[-1] for line in shown.splitlines()]
-    assert lines.index("NodeUnschedulable") < lines.index("NodeName") < lines.index("TaintToleration")
+    assert lines.index("NodeName") < lines.index("NodeUnschedulable") < lines.index("TaintToleration")
 
 
 @pytest.mark.parametrize(
     ("gates", "said"),
     [
         ("Nope=true", "unrecognized feature gate: Nope\n"),
-        ("SchedulerQueueingHints=false", "feature is locked to true"),
-        ("GangScheduling=true", "depends on features that are disabled: [GenericWorkload]"),
-        ("GangScheduling", "missing bool value for GangScheduling"),
-        ("GangScheduling=maybe", 'parsing "maybe": invalid syntax'),
+        ("NodeDeclaredFeatures=false", "feature is locked to true"),
+        ("PodGroupPreemptionPolicy=true", "depends on features that are disabled: [GenericWorkload]"),
+        ("GangScheduling=true", "unrecognized feature gate: GangScheduling"),
+        ("GenericWorkload", "missing bool value for GenericWorkload"),
+        ("GenericWorkload=maybe", 'parsing "maybe": invalid syntax'),
     ],
 )
 def test_gates_that_cannot_be_had(gates: str, said: str) -> None:

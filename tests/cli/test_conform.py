@@ -86,7 +86,9 @@ TWICE = as_manifest(a_pod("p", nodeName="n"))
         pytest.param("junk", "JSON is malformed: invalid character (byte 0)", id="no JSON"),
         pytest.param("[]", "Expected `object`, got `array`", id="no object"),
         pytest.param('{"pods": 7}', "Expected `array`, got `int` - at `$.pods`", id="a field of a wrong type"),
-        pytest.param('{"config": ' + '{"a":' * 5000 + "1" + "}" * 5001, "nesting that is too deep", id="deep nesting"),
+        pytest.param(
+            '{"config": ' + '{"a":' * 500_000 + "1" + "}" * 500_001, "nesting that is too deep", id="deep nesting"
+        ),
         pytest.param({"objects": [7]}, "objects[0]: Expected `object`, got `int`", id="an object that is none"),
         pytest.param(
             {"objects": [TWICE, TWICE]}, "objects[1]: pod default/p(default/p) is already on n", id="a pod twice"

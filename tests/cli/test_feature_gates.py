@@ -9,7 +9,7 @@ from click.testing import CliRunner, Result
 from mooring.cli.main import main
 
 EXAMPLE = Path(__file__).parent.parent.parent / "examples" / "gang" / "podgroup.yaml"
-GATES = "--feature-gates=GenericWorkload=true,GangScheduling=true"
+GATES = "--feature-gates=GenericWorkload=true"
 
 
 def simulate(tmp_path: Path, cpu: str, *options: str) -> dict[str, str]:
@@ -34,12 +34,15 @@ def test_a_gang_is_simulated_as_one(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("command", [("simulate", str(EXAMPLE)), ("up", "--exec", "true")], ids=["simulate", "up"])
 def test_gates_that_cannot_be_had_are_refused(command: tuple[str, ...]) -> None:
-    result = run(*command, "--feature-gates", "GangScheduling=true")
+    result = run(*command, "--feature-gates", "PodGroupPreemptionPolicy=true")
     assert result.exit_code == 2
-    assert "GangScheduling is enabled, but depends on features that are disabled: [GenericWorkload]" in result.stderr
+    assert (
+        "PodGroupPreemptionPolicy is enabled, but depends on features that are disabled: [GenericWorkload]"
+        in result.stderr
+    )
 
 
-@pytest.mark.parametrize("gates", ["AllAlpha=true", "ClientsPreferCBOR=true"])
+@pytest.mark.parametrize("gates", ["AllAlpha=true,GenericWorkload=true", "ClientsPreferCBOR=true"])
 def test_gates_for_what_is_not_there_yet_are_accepted_and_told(gates: str) -> None:
     checked = run("config", "check", "--feature-gates", gates)
     assert checked.exit_code == 0, checked.output
@@ -86,8 +89,14 @@ def test_manifests_may_compare_numbers_with_the_gate_only(tmp_path: Path, kind: 
 
 
 def test_the_flag_may_be_repeated() -> None:
-    checked = run("config", "check", "--feature-gates", "GenericWorkload=true", "--feature-gates=GangScheduling=true")
+    checked = run(
+        "config",
+        "check",
+        "--feature-gates",
+        "GenericWorkload=true",
+        "--feature-gates=TopologyAwareWorkloadScheduling=true",
+    )
     assert checked.stdout.splitlines() == [
         "the default configuration: ok",
-        "Feature gates are in effect: GangScheduling=true, GenericWorkload=true",
+        "Feature gates are in effect: GenericWorkload=true, TopologyAwareWorkloadScheduling=true",
     ]

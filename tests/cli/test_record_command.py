@@ -27,8 +27,9 @@ from mooring.model.pod import Pod
 from mooring.scheduler.inputs import ObjectAdded, ObjectRemoved, ObjectUpdated
 from mooring.state.recording.cluster_observer import ObserverRecorder
 from mooring.state.recording.run_files import RecordingLimits, segments_in
-from mooring.state.recording.run_reading import ClusterStep, RecordedRun, RunSteps, runs_in
+from mooring.state.recording.run_reading import RecordedRun, runs_in
 from mooring.state.recording.segment_file import RecordingError, SegmentReader
+from mooring.state.replay.run_reader import ClusterReader, ClusterStep
 from running_cluster import PATIENCE_S, Client, Neighbour, a_neighbour, command
 
 PODS = "/api/v1/namespaces/default/pods"
@@ -60,7 +61,7 @@ def create_pods(cluster: Client, names: list[str]) -> None:
 def recorded_pods(run: RecordedRun) -> dict[str, str]:
     """Pods and their nodes at the end of a recording, from its steps alone."""
     pods: dict[str, str] = {}
-    for step in RunSteps(run):
+    for step in ClusterReader(run):
         change = step.step.input if isinstance(step, ClusterStep) else None
         match change:
             case ObjectAdded(Pod() as pod) | ObjectUpdated(_, Pod() as pod):
@@ -114,6 +115,7 @@ def test_a_recording_has_what_happened_and_mooring_agrees_with_itself(cluster: N
     assert recorder is not None and recorder.bindings == 12 and recorder.figures.lost_steps == 0
     (run,) = runs_in(tmp_path / "rec")
     assert (run.header.source, run.header.begins) == ("observer", "objects")
+    assert run.header.server == cluster.ask("GET", "/version").body["gitVersion"]
     assert recorded_pods(run) == present_pods(cluster)
     answer = agree(tmp_path / "rec")
     assert answer.agrees and len(answer.bindings) == 12, "the one before was bound already"

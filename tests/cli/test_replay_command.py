@@ -394,3 +394,12 @@ def test_problems_are_warnings_and_the_rest_is_replayed(recording: Path, tmp_pat
     ran = mooring("replay", tmp_path)
     assert ran.code == 2
     assert all("\n" not in line for line in ran.complaints) and len(ran.complaints) == 5
+
+
+def test_a_recording_of_other_rules_says_so_before_it_is_replayed() -> None:
+    """Release 0.2 recorded it with the rules of v1.36. Decisions may come out otherwise, and the status says whether."""
+    data = Path(__file__).parent.parent / "state" / "data" / "rules-1.36"
+    ran = mooring("replay", data)
+    assert ran.code in (0, 1)
+    assert ran.err.startswith("note: the recording 20") and " was made with the rules of Kubernetes 1.36, " in ran.err
+    assert "replayed" in ran.out or "steps" in ran.out

@@ -10,12 +10,11 @@ from command import as_manifest, enabling, mooring, write, write_config
 
 from build import a_node, a_pod
 from mooring.model.pod import Pod
+from mooring.model.release import RULES
 
 NODES = (a_node("east", cpu="4"), a_node("west", cpu="2"))
 
-NO_ROOM = (
-    "no new claims to deallocate, preemption: 0/2 nodes are available: 2 Preemption is not helpful for scheduling."
-)
+NO_ROOM = "preemption: 0/2 nodes are available: 2 Preemption is not helpful for scheduling."
 """What PostFilter adds for a pod that no node of NODES could ever hold."""
 
 TABLES = f"""\
@@ -334,7 +333,7 @@ def test_the_configuration_of_a_snapshot_is_used_and_said(tmp_path: Path, cluste
         "plugins": {"filter": {"disabled": [{"name": "NodeResourcesFit"}]}},
     }
     header = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
-    settings = {"apiVersion": "mooring.dev/v1", "kind": "SchedulerSettings"}
+    settings = {"apiVersion": "mooring.dev/v1", "kind": "SchedulerSettings", "rules": RULES}
     snapshot = tmp_path / "snapshot.json"
     snapshot.write_text(json.dumps({**settings, "configuration": {**header, "profiles": [profile]}}))
     ran = mooring("simulate", cluster, snapshot)
@@ -581,7 +580,7 @@ def test_text_that_cannot_be_encoded_is_escaped(tmp_path: Path, cluster: Path, f
     config = write_config(tmp_path / "c.yaml", **enabling("Mine"))
     ran = mooring("simulate", cluster, "--plugin", plugin, "--config", config, "-o", form)
     assert ran.code == 0
-    assert r"2 \ud800. no new claims" in ran.out
+    assert r"2 \ud800. preemption:" in ran.out
 
 
 # ---- Explanations
@@ -627,9 +626,9 @@ def test_explain_a_pod_with_one_choice(tmp_path: Path) -> None:
 
 def test_explain_a_member_of_a_pending_group_tells_of_the_group(tmp_path: Path) -> None:
     pods = [a_pod(f"p{i}", cpu="3", image="i", schedulingGroup={"podGroupName": "gang"}) for i in range(3)]
-    gates = ("--feature-gates", "GenericWorkload=true,GangScheduling=true")
+    gates = ("--feature-gates", "GenericWorkload=true")
     group: dict[str, Any] = {
-        "apiVersion": "scheduling.k8s.io/v1alpha2",
+        "apiVersion": "scheduling.k8s.io/v1beta1",
         "kind": "PodGroup",
         "metadata": {"name": "gang"},
     }

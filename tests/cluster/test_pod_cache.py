@@ -107,7 +107,7 @@ ERRORS = {
         "added",
         "forget",
         "n1",
-        "pod u1(default/p) wasn't assumed so cannot be forgotten",
+        "pod u1(default/p) is not assumed, so it cannot be removed or forgotten",
     ),
     "an added pod is not added again": ("added", "confirm", "n1", "pod u1(default/p) was already in added state"),
     "an absent pod is not updated": (
@@ -197,6 +197,17 @@ def test_groups_follow_the_cache() -> None:
     assert list(group.unscheduled) == ["u1"] and cache.check() == []
     cache.assume(member, "n1")
     cache.remove(member)
+    assert groups.of(member) is None and cache.check() == []
+
+
+def test_v137_4_9_an_assumed_member_that_is_gone_leaves_its_group() -> None:
+    cluster = Cluster()
+    cluster.groups = groups = PodGroups()
+    cluster.put(a_node("n1"))
+    cache = Cache(cluster)
+    member = a_pod("m", metadata={"uid": "u1"}, schedulingGroup={"podGroupName": "g"})
+    groups.add(member)
+    cache.forget(cache.assume(member, "n1"), is_gone=True)
     assert groups.of(member) is None and cache.check() == []
 
 

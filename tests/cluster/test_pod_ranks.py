@@ -29,9 +29,9 @@ ORDERS = {
     "of equal priority the longest running comes first": ([("a", 1, 9), ("b", 1, 3), ("c", 1, 5)], "bca"),
     "equal in both stay in order of arrival": ([("a", 1, 3), ("b", 1, 3), ("c", 1, 3)], "abc"),
     "one that has not started comes after those that have": ([("a", 1, None), ("b", 1, 59)], "ba"),
-    "among those that have not started the last one comes first": (
+    "v1.37, 12.2: those that have not started stay in order of arrival": (
         [("a", 1, None), ("b", 1, None), ("c", 1, None)],
-        "cba",
+        "abc",
     ),
     "priority goes before having started": ([("a", 1, 3), ("b", 2, None)], "ba"),
     "a negative priority comes last": ([("a", -1, 1), ("b", 0, None)], "ba"),

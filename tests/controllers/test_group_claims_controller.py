@@ -11,7 +11,7 @@ from mooring.api.kinds.scheduling import GROUP_PROTECTION
 from mooring.controllers.cluster_kinds import DEVICE_CLAIMS, PODS
 from mooring.controllers.storage.pod_claims import PROTECTION
 
-GATES = {"GenericWorkload": True, "GangScheduling": True, "DRAWorkloadResourceClaims": True}
+GATES = {"GenericWorkload": True, "DRAWorkloadResourceClaims": True}
 REQUESTS = [{"name": "gpu", "exactly": {"deviceClassName": "gpu"}}]
 TEMPLATE = {"spec": {"metadata": {"labels": {"made": "yes"}}, "spec": {"devices": {"requests": REQUESTS}}}}
 ENTRY = {"name": "gpu", "resourceClaimTemplateName": "one"}
@@ -64,7 +64,7 @@ def test_one_claim_is_made_for_the_group_and_named_in_its_pods(cluster: LivingCl
     assert claim["metadata"]["name"].startswith("gang-gpu-") and claim["metadata"]["labels"] == {"made": "yes"}
     assert claim["metadata"]["ownerReferences"] == [
         {
-            "apiVersion": "scheduling.k8s.io/v1alpha2",
+            "apiVersion": "scheduling.k8s.io/v1beta1",
             "kind": "PodGroup",
             "name": "gang",
             "uid": group["metadata"]["uid"],
@@ -175,3 +175,17 @@ def test_claims_of_groups_cannot_be_changed(cluster: LivingCluster) -> None:
     cluster.create("podgroups", "gang", a_group())
     with pytest.raises(ApiError, match="field is immutable"):
         cluster.change("podgroups", "gang", lambda group: {**group, "spec": {**group["spec"], "resourceClaims": []}})
+
+
+def test_v137_22_without_the_gate_no_claim_is_made_for_a_group_that_has_some() -> None:
+    """v1.36 made a claim for each pod."""
+    cluster = LivingCluster(gates={"GenericWorkload": True})
+    cluster.create("resourceclaimtemplates", "one", TEMPLATE)
+    group = cluster.create("podgroups", "gang", a_group())
+    held = {**group, "spec": {**group["spec"], "resourceClaims": [ENTRY]}}  # from the time when the gate was on
+    cluster.api.store.update("scheduling.k8s.io/podgroups", ("default", "gang"), held)
+    cluster.create("pods", "one", a_pod())
+    cluster.create("pods", "two", a_pod({**ENTRY, "name": "other"}))
+    cluster.settle()
+    [claim] = claims_of(cluster)
+    assert claim["metadata"]["ownerReferences"][0]["name"] == "two"

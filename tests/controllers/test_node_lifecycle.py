@@ -26,7 +26,7 @@ def test_a_new_node_comes_alive(cluster: LivingCluster) -> None:
         assert cluster.condition("nodes", "node", pressure).startswith("False Kubelet")
     node = cluster.get("nodes", "node")
     info = node["status"]["nodeInfo"]
-    assert (info["kubeletVersion"], info["architecture"], info["operatingSystem"]) == ("v1.36.4", "arm64", "linux")
+    assert (info["kubeletVersion"], info["architecture"], info["operatingSystem"]) == ("v1.37.0", "arm64", "linux")
     assert [address["type"] for address in node["status"]["addresses"]] == ["InternalIP", "Hostname"]
     assert node["metadata"]["labels"]["kubernetes.io/hostname"] == "node"
     assert node["status"]["allocatable"]["pods"] == "110"
@@ -38,7 +38,7 @@ def test_what_a_manifest_says_of_its_node_is_kept(cluster: LivingCluster) -> Non
     cluster.node("node", status={"addresses": addresses, "capacity": {"cpu": "2"}, "nodeInfo": {"osImage": "Mine"}})
     status = cluster.status("nodes", "node")
     assert (status["addresses"], status["capacity"]) == (addresses, {"cpu": "2"})
-    assert (status["nodeInfo"]["osImage"], status["nodeInfo"]["kubeletVersion"]) == ("Mine", "v1.36.4")
+    assert (status["nodeInfo"]["osImage"], status["nodeInfo"]["kubeletVersion"]) == ("Mine", "v1.37.0")
 
 
 def lease_of(cluster: LivingCluster, node: str = "node") -> JsonObject:

@@ -13,7 +13,7 @@ from mooring.controllers.workloads.deployment_sets import (
     rolling_bounds,
     shrunk,
 )
-from mooring.controllers.workloads.workload_control import share_of
+from mooring.rules.evictions import share_of
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from build import a_node, a_pod
 from dashboard_stage import StagedSource
-from gangs import BOTH_GATES, a_group, a_member
+from gangs import GROUP_GATES, a_group, a_member
 from mooring.dashboard.slices import at_once
 from mooring.dashboard.views.page_views import PodQuery, pod_list, pod_page
 from mooring.dashboard.views.pending_pods import OTHER, main_reason, pending_groups
@@ -100,7 +100,7 @@ def test_pods_are_grouped_by_why_they_wait() -> None:
     assert found.oldest == min((group.oldest for group in found.groups), key=lambda pod: pod.since)
 
 
-@pytest.mark.parametrize("gates", [BOTH_GATES, {}], ids=["groups", "no groups"])
+@pytest.mark.parametrize("gates", [GROUP_GATES, {}], ids=["groups", "no groups"])
 def test_the_pods_of_a_pod_group_are_one_line_with_the_reason_of_one_that_fits_nowhere(gates: dict[str, bool]) -> None:
     members = [a_member(f"p{i}", metadata=created(9 - i)) for i in range(4)]
     alone = a_pod("big", cpu="5", metadata=created(1))
@@ -143,7 +143,7 @@ def test_the_list_shows_the_oldest_first_with_what_each_waits_for() -> None:
         "queue": "unschedulable",
         "since": "2026-01-31T10:00:03.000Z",
         "attempts": 1,
-        "message": "0/1 nodes are available: 1 Insufficient cpu. no new claims to deallocate, "
+        "message": "0/1 nodes are available: 1 Insufficient cpu. "
         "preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling.",
         "plugins": ["NodeResourcesFit"],
         "waitsFor": big["waitsFor"],
@@ -153,7 +153,7 @@ def test_the_list_shows_the_oldest_first_with_what_each_waits_for() -> None:
         "node": "",
         "priority": 0,
     }
-    assert {"Node/Add", "Pod/Delete"} <= set(big["waitsFor"])
+    assert {"Node/Add", "AssignedPod/Delete"} <= set(big["waitsFor"])
     assert {"Node/Add", "Node/UpdateNodeLabel"} <= set(picky["waitsFor"])
     assert (gated["queue"], gated["gates"]) == ("gated", ["example.com/quota"])
 

@@ -17,7 +17,7 @@ from click.testing import CliRunner
 import staged_answering
 from build import a_node, a_pod
 from dashboard_stage import StagedClient, StagedSource, with_dashboard
-from gangs import BOTH_GATES, a_group, a_member
+from gangs import GROUP_GATES, a_group, a_member
 from mooring.cli.main import main
 from mooring.dashboard.interfaces import AskedChange, AskedChanges, ExplainPod, Refused, RejectionsOnNode
 from mooring.dashboard.questions import child_questions
@@ -82,15 +82,15 @@ def test_an_explanation_is_that_of_the_command(tmp_path: Path, name: str) -> Non
 
 def test_the_explanation_of_a_member_of_a_pending_group_is_that_of_the_group(tmp_path: Path) -> None:
     members = [a_member(f"p{i}") for i in range(4)]
-    source = StagedSource(a_node("n1", cpu="3"), a_group("gang", 4), *members, gates=BOTH_GATES)
+    source = StagedSource(a_node("n1", cpu="3"), a_group("gang", 4), *members, gates=GROUP_GATES)
     while source.driver.attempt_once() is not None:
         pass
-    questions = ChildQuestions(source, lambda: AskedScheduler(default(feature_gates=BOTH_GATES), BOTH_GATES))
+    questions = ChildQuestions(source, lambda: AskedScheduler(default(feature_gates=GROUP_GATES), GROUP_GATES))
     parts = DashboardParts(source, "0", questions)
     answer = with_dashboard(parts, lambda client: client.get("pods/default/p0/explanation"))
     assert (answer["kind"], answer["podGroup"], answer["fits"]) == ("PodGroupExplanation", "default/gang", 3)
     path = tmp_path / "snapshot.json"
-    assert answer == printed(source, path, "explain", "default/p0", gates=BOTH_GATES)
+    assert answer == printed(source, path, "explain", "default/p0", gates=GROUP_GATES)
 
 
 def test_an_explanation_knows_what_only_the_scheduler_knows(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from mooring.kit.metrics import MetricRegistry
 from mooring.model.meta import Condition
 from mooring.model.pod import Pod
 from mooring.scheduler.inputs import ObjectAdded, ObjectRemoved, ObjectUpdated
+from mooring.scheduler.observer import SchedulerListeners
 from mooring.scheduler.scheduler_metrics import SchedulerMetrics
 from mooring.state.scheduler_assembly import build_scheduler
 
@@ -80,7 +81,7 @@ def test_the_observer_inside_sees_everything() -> None:
         clock = VirtualClock()
         metrics = SchedulerMetrics(clock)
         observer = FlowCounters(clock).around(metrics) if is_watched else metrics
-        driver = Driver(clock, build_scheduler(default(), clock, observer=observer))
+        driver = Driver(clock, build_scheduler(default(), clock, listeners=SchedulerListeners(observer=observer)))
         for item in (a_node("n", cpu="2"), a_pod("a", cpu="2"), a_pod("b", cpu="2", priority=3), a_pod("c", cpu="9")):
             if hasattr(item.spec, "scheduler_name"):
                 item.spec.scheduler_name = "default-scheduler"

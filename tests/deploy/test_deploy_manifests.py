@@ -43,6 +43,7 @@ def test_the_second_scheduler_has_its_own_lease_and_may_ask_for_reviews() -> Non
         "system:auth-delegator",
         "extension-apiserver-authentication-reader",
         "mooring-lease",
+        "mooring-newer-kinds",
     }
     config = check_config(the(items, "ConfigMap")["data"]["config.yaml"])
     election = config.leader_election

@@ -27,8 +27,8 @@ from running_cluster import PATIENCE_S, Process, a_process, command
 pytestmark = [pytest.mark.slow, needs(HELM)]
 
 EXAMPLES = DEPLOY.parent / "examples"
-GROUPS = "--set=featureGates.GenericWorkload=true,featureGates.GangScheduling=true"
-WATCHED_FOR_GROUPS = watched_with({"GenericWorkload": True})
+GROUPS = "--set=featureGates.GenericWorkload=true"
+WATCHED_FOR_GROUPS = watched_with({"GenericWorkload": True, "DRADeviceTaintRules": True})
 WATCHED_FOR_RULES = watched_with({"DRADeviceTaintRules": True})
 
 SELDOM = {
@@ -71,18 +71,32 @@ def reads(watched: Any) -> set[Grant]:
 
 
 def test_everything_that_is_watched_can_be_read_and_nothing_else() -> None:
-    rules = "--set=featureGates.DRADeviceTaintRules=true"
-    for arguments, watched in (((), WATCHED), ((GROUPS,), WATCHED_FOR_GROUPS), ((rules,), WATCHED_FOR_RULES)):
+    without_rules = "--set=featureGates.DRADeviceTaintRules=false"
+    with_groups = watched_with({"GenericWorkload": True})
+    cases = (
+        ((), WATCHED_FOR_RULES),
+        ((without_rules,), WATCHED),
+        ((GROUPS,), WATCHED_FOR_GROUPS),
+        ((GROUPS, without_rules), with_groups),
+    )
+    for arguments, watched in cases:
         granted = permissions_of(rendered(*arguments), "sched").grants
         in_all = {grant for grant in granted if grant[2] in ("get", "list", "watch") and not grant[3]}
         assert in_all == reads(watched)
+
+
+def test_composite_groups_are_read_with_their_gate_and_never_written() -> None:
+    """v1.37, 1.1: kube-scheduler may write their status, and never does."""
+    usual = permissions_of(rendered(), "sched").grants
+    more = {*permissions_of(rendered("--set=featureGates.CompositePodGroup=true"), "sched").grants} - {*usual}
+    assert more == {("scheduling.k8s.io", "compositepodgroups", verb, "") for verb in ("get", "list", "watch")}
 
 
 def test_the_dashboard_may_read_the_workloads_that_questions_name() -> None:
     granted = permissions_of(rendered("--set=dashboard.enabled=true"), "sched").grants
     more = {*granted} - {*permissions_of(rendered(), "sched").grants}
     needed = {(each.group, each.plural, verb, "") for each in WORKLOADS.values() for verb in ("get", "list")}
-    assert more == needed - reads(WATCHED)
+    assert more == needed - reads(WATCHED_FOR_RULES)
 
 
 def test_no_rule_is_for_secrets_or_for_roles() -> None:
@@ -190,7 +204,7 @@ async def run_with(cluster: Process, items: list[Item], granted: Permissions, fo
         (folder / "kubeconfig").write_text(yaml.safe_dump(access))
         port, reached = a_port(), f"kubeconfig={folder / 'kubeconfig'}"
         flags = [f"--{reached}", f"--authentication-{reached}", f"--authorization-{reached}", f"--config={config}"]
-        gates = "--feature-gates=GenericWorkload=true,GangScheduling=true"
+        gates = "--feature-gates=GenericWorkload=true,DRADeviceTaintRules=true"
         arguments = (
             "run",
             "-v=2",
@@ -215,7 +229,7 @@ def test_a_scheduler_does_all_its_work_with_these_roles_and_uses_them(tmp_path: 
     granted = permissions_of(items, "sched")
     with a_process(
         *("--plain-http", "--no-scheduler", "--nodes", "6", "--node-template", str(EXAMPLES / "devices/node.yaml")),
-        *("--feature-gates", "GenericWorkload=true,GangScheduling=true"),
+        *("--feature-gates", "GenericWorkload=true"),
     ) as cluster:
         create(cluster, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team"}})
         log = asyncio.run(run_with(cluster, items, granted, tmp_path))

@@ -9,10 +9,12 @@ import pytest
 
 from build import a_pod
 from mooring.api.api_errors import ApiError, conflict, internal_error, invalid, not_found, too_many_requests
+from mooring.api.kind_spec import KindSpec
 from mooring.apiclient.client import ClientOptions
 from mooring.apiclient.connection_settings import ConnectionSettings
 from mooring.apiclient.lean_client import LeanClient
 from mooring.apiclient.request_errors import ConnectionLost, ConnectionRefused, TimedOut, Unreadable
+from mooring.apiclient.served_kinds import ServedKinds
 from mooring.drivers.api_writer import ApiWriter, WriteClients
 from mooring.framework.contract.intents import Write
 from mooring.model.devices import ResourceClaim
@@ -65,6 +67,85 @@ def test_claims_do_not_wait_behind_statuses() -> None:
     (request,) = recorded(always(said(200, {"metadata": {"name": "c"}})), "write", write).requests
     assert (request.line, request.headers["content-type"]) == (f"PATCH {path}", "application/merge-patch+json")
     assert request.headers["user-agent"].startswith("objects")
+
+
+# ---- versions
+
+
+class Versions(ServedKinds):
+    """Discovery that says v1beta1 until it is asked again, and v1 from then on."""
+
+    def __init__(self, *versions: str) -> None:
+        self.versions = list(versions)
+
+    def found(self, kind: KindSpec) -> KindSpec:
+        return kind.in_version(f"resource.k8s.io/{self.versions[0]}")
+
+    async def recheck(self, missing: KindSpec) -> None:
+        self.versions.pop(0)
+
+
+CLAIM: dict[str, Any] = {
+    "metadata": {"generateName": "p-"},
+    "spec": {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "c"}}]}},
+}
+NO_PATH = b"HTTP/1.1 404 Not Found\r\nContent-Length: 19\r\n\r\n404 page not found\n"
+
+
+def written_with(served: ServedKinds, answer: Answer, write: Write) -> tuple[Recorder, Any]:
+    """What a server saw of a write, and what came of it."""
+    result: list[Any] = []
+
+    async def main() -> None:
+        time = Time()
+        async with a_recorder(answer) as recorder:
+            result.append(recorder)
+            async with LeanClient(
+                ConnectionSettings(recorder.url), "x", options=ClientOptions(time.timing())
+            ) as client:
+                writer = ApiWriter(WriteClients(client, client, client, client), time.timing(), served=served)
+                result.append(await writer.write(write))
+
+    run(main())
+    return result[0], result[1]
+
+
+def test_a_claim_is_created_in_the_version_that_is_served() -> None:
+    flat = {"name": "r", "deviceClassName": "c"}
+    answer = {"metadata": {"name": "p-1"}, "spec": {"devices": {"requests": [flat]}}}
+    recorder, made = written_with(
+        Versions("v1beta1"), always(said(201, answer)), Write("POST", ResourceClaim, "", "ns", CLAIM)
+    )
+    (request,) = recorder.requests
+    assert request.line == "POST /apis/resource.k8s.io/v1beta1/namespaces/ns/resourceclaims"
+    assert (request.json["apiVersion"], request.json["kind"]) == ("resource.k8s.io/v1beta1", "ResourceClaim")
+    assert request.json["spec"]["devices"]["requests"] == [flat]
+    assert made.spec.devices.requests[0].exactly.device_class_name == "c", "and the answer is read as v1"
+
+
+def test_a_write_whose_version_went_away_is_sent_in_the_one_that_came() -> None:
+    write = Write("PATCH", ResourceClaim, "c", "ns", {"status": {}}, "status")
+    answer = script(NO_PATH, said(200, {"metadata": {"name": "c"}}))
+    recorder, made = written_with(Versions("v1beta1", "v1"), answer, write)
+    assert recorder.lines == [
+        f"PATCH /apis/resource.k8s.io/{version}/namespaces/ns/resourceclaims/c/status" for version in ("v1beta1", "v1")
+    ]
+    assert made.name == "c"
+
+
+@pytest.mark.parametrize(
+    ("versions", "answer"),
+    [
+        pytest.param(
+            ["v1", "v1beta2"], refused(not_found("resourceclaims", "c", "resource.k8s.io")), id="no such claim"
+        ),
+        pytest.param(["v1", "v1"], NO_PATH, id="no such path, and no other version"),
+    ],
+)
+def test_other_writes_that_are_not_found_are_not_repeated(versions: list[str], answer: bytes) -> None:
+    write = Write("PATCH", ResourceClaim, "c", "ns", {"status": {}}, "status")
+    with pytest.raises(ApiError):
+        written_with(Versions(*versions), script(answer), write)
 
 
 def test_a_binding() -> None:

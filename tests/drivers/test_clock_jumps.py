@@ -6,10 +6,10 @@ import pytest
 from test_event_series import a_record
 
 from build import a_pod
-from gangs import BOTH_GATES, a_group, a_member
+from gangs import GROUP_GATES, a_group, a_member
 from jumping_clock import JUMPS_S
 from live_stage import Stage, a_stage, on, pod, run
-from mooring.api.api_errors import internal_error
+from mooring.api.api_errors import ApiError
 from mooring.drivers.event_writer import EventSeries, NewEvent, Repetition
 from mooring.framework import config
 from mooring.framework.contract.context import SchedulingContext
@@ -65,15 +65,15 @@ def a_busy_stage(diary: Diary) -> Stage:
         {"schedulerName": "careful", "plugins": {"permit": {"enabled": [{"name": "Doorkeeper"}]}}},
     ]
     head = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
-    configured = config.from_object({**head, "profiles": profiles}, feature_gates=BOTH_GATES)
-    return Stage(configured, registry=registry, gates=BOTH_GATES, observer=diary)
+    configured = config.from_object({**head, "profiles": profiles}, feature_gates=GROUP_GATES)
+    return Stage(configured, registry=registry, gates=GROUP_GATES, observer=diary)
 
 
 async def begin(stage: Stage) -> None:
     """Twenty pods whose first bind fails, one that waits for Permit, one that fits nowhere, and a gang without room."""
     pods = [pod(f"p{number}", cpu="100m") for number in range(20)]
     for each in pods:
-        stage.server.faults[f"bind {each.name}"] = [internal_error("not now")]
+        stage.server.faults[f"bind {each.name}"] = [ApiError(403, "Forbidden", "not now")]
     stage.shows(*pods)
     stage.shows(a_pod("waits", cpu="100m", metadata={"uid": "w"}, schedulerName="careful"))
     stage.shows(pod("large", cpu="900"))
@@ -117,7 +117,7 @@ def test_without_a_jump_everything_that_waits_has_its_turn(undisturbed: Diary) -
     """What the tests below compare with does contain retries, the end of a Permit wait, backoffs and the flush."""
     assert all(undisturbed.seconds(f"bound p{number}") == [2] for number in range(20)), "after a backoff of a second"
     assert undisturbed.seconds("permit waits Unschedulable")[:2] == [PERMIT_S, 2 * PERMIT_S]
-    assert undisturbed.seconds("try m0")[:7] == [0, 2, 4, 7, 12, 21, 32], "backoffs of the gang"
+    assert undisturbed.seconds("try m0")[:7] == [0, 2, 5, 10, 19, 34, 49], "backoffs of the gang"
     assert 360 in undisturbed.seconds("try large"), "the flush, five minutes after the last change"
 
 

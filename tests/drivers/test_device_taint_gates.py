@@ -13,12 +13,14 @@ from mooring.state.scheduler_assembly import build_scheduler
 from virtual_cluster import VirtualCluster
 
 API = "/apis/resource.k8s.io/v1"
-RULES = "/apis/resource.k8s.io/v1beta2/devicetaintrules"
+RULES = "/apis/resource.k8s.io/v1/devicetaintrules"
 RULE = {
     "metadata": {"name": "r"},
     "spec": {"deviceSelector": {"driver": "d.example.com"}, "taint": {"key": "broken", "effect": "NoSchedule"}},
 }
-BOTH = pytest.mark.parametrize("gates", [{}, {"DRADeviceTaintRules": True}], ids=["off", "on"])
+BOTH = pytest.mark.parametrize(
+    "gates", [{"DRADeviceTaintRules": False}, {"DRADeviceTaintRules": True}], ids=["off", "on"]
+)
 
 
 def a_world(gates: dict[str, bool]) -> VirtualCluster:
@@ -41,7 +43,7 @@ def a_world(gates: dict[str, bool]) -> VirtualCluster:
 @BOTH
 def test_a_rule_is_heeded_only_with_the_gate(gates: dict[str, bool]) -> None:
     world = a_world(gates)
-    assert world.place("p") == ("" if gates else "n1")
+    assert world.place("p") == ("" if gates["DRADeviceTaintRules"] else "n1")
     world.ask("DELETE", f"{RULES}/r")
     world.wait(12)
     assert world.place("p") == "n1"
@@ -52,5 +54,5 @@ def test_rules_are_watched_only_with_the_gate(gates: dict[str, bool]) -> None:
     scheduler = build_scheduler(config.default(feature_gates=gates), SteadyClock(), gates=gates)
     live = LiveScheduler(scheduler, ConnectionSettings("http://127.0.0.1:1"))
     paths = [member.spec.url() for member in live.reflectors.members]
-    assert (RULES in paths) is bool(gates)
-    assert len(paths) == 18 + bool(gates)
+    assert (RULES in paths) is gates["DRADeviceTaintRules"]
+    assert len(paths) == 18 + gates["DRADeviceTaintRules"]

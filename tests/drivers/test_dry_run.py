@@ -23,7 +23,7 @@ from recording_server import Time
 from silent_writer import SilentWriter
 
 NO_ROOM = (
-    "0/1 nodes are available: 1 Insufficient cpu. no new claims to deallocate, "
+    "0/1 nodes are available: 1 Insufficient cpu. "
     "preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling."
 )
 

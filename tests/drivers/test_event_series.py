@@ -3,6 +3,7 @@
 import pytest
 
 from build import a_pod
+from gangs import a_group
 from mooring.drivers.event_writer import (
     IDLE_NS,
     MAX_KEPT,
@@ -48,6 +49,21 @@ def test_the_first_is_an_event() -> None:
         },
         "note": "no room",
         "type": "Warning",
+    }
+
+
+def test_an_event_names_the_group_that_preempts() -> None:
+    group = a_group("gang", uid="g")
+    group.metadata.resource_version = "3"
+    told = EventSeries("host").tell(Record(POD, "Normal", "Preempted", "Preempting", "n", group), START_NS, START_NS)
+    assert isinstance(told, NewEvent)
+    assert told.event["related"] == {
+        "kind": "PodGroup",
+        "namespace": "default",
+        "name": "gang",
+        "uid": "g",
+        "apiVersion": "scheduling.k8s.io/v1beta1",
+        "resourceVersion": "3",
     }
 
 

@@ -74,7 +74,7 @@ def test_a_call_is_one_post() -> None:
     assert (method, path, body) == ("POST", "/sched/filter", b'{"Pod":{}}')
     assert headers["Content-Type"] == "application/json"
     assert headers["Accept-Encoding"] == "gzip"
-    assert headers["User-Agent"] == "kube-scheduler/v1.36.4 (mooring)"
+    assert headers["User-Agent"] == "kube-scheduler/v1.37.0 (mooring)"
     assert not {"Accept", "Authorization", "Cookie"} & set(headers)
 
 

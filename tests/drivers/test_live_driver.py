@@ -13,6 +13,7 @@ from mooring.apiclient.credentials import CredentialsError
 from mooring.apiclient.request_errors import ConnectionLost, ConnectionRefused, TimedOut
 from mooring.apiclient.throttle import Timing
 from mooring.drivers import binder, live_driver
+from mooring.drivers.api_writer import RETRY_WAITS_S
 from mooring.drivers.binder import LOOKUP_WAITS_S
 from mooring.framework.contract.intents import Evict
 from mooring.model.meta import Condition
@@ -59,7 +60,16 @@ def test_attempts_leave_the_event_loop_to_others_every_few_milliseconds(monkeypa
             ["bind p", "read p"],
             id="our own first try stands against it",
         ),
-        pytest.param([internal_error("etcd timed out")], ["bind p", "read p"], id="the server is in trouble"),
+        pytest.param(
+            [internal_error("etcd timed out"), conflict("pods/binding", "p", 'pod p is already assigned to node "n1"')],
+            ["bind p", "bind p", "read p"],
+            id="v1.37, 8.3: the server is in trouble, and the next try meets the first",
+        ),
+        pytest.param(
+            [internal_error("etcd timed out"), *[ConnectionRefused("nobody listens")] * 3],
+            [*["bind p"] * 4, "read p"],
+            id="v1.37, 8.3: the server is in trouble, and is gone then",
+        ),
         pytest.param([ApiError(504, "Timeout", "timeout")], ["bind p", "read p"], id="the server took too long"),
         pytest.param([TimedOut("no answer")], ["bind p", "read p"], id="we took too long"),
     ],
@@ -77,7 +87,7 @@ def test_a_bind_that_was_done_counts_however_it_was_answered(faults: list[Fault]
             assert (stage.counted, stage.where(P), stage.driver.bound) == ({"uid-p": "n1"}, None, 1)
             stage.shows_change(P, on(P, "n1"))
             await stage.later()
-            assert (stage.counted, stage.binds()) == ({"uid-p": "n1"}, 1)
+            assert (stage.counted, stage.binds()) == ({"uid-p": "n1"}, calls.count("bind p"))
             assert stage.scheduler.core.bindings == {} and stage.scheduler.core.cache.assumed_count == 0
             assert stage.reports == []
 
@@ -140,24 +150,27 @@ def test_while_nobody_knows_the_room_is_held() -> None:
 
 
 FAILURES = [
-    pytest.param(ConnectionRefused("nobody listens"), "nobody listens", False, id="nobody listens"),
-    pytest.param(CredentialsError("no token"), "no token", False, id="without credentials"),
-    pytest.param(ApiError(403, "Forbidden", "may not"), "may not", False, id="forbidden"),
-    pytest.param(ApiError(429, "TooManyRequests", "slow down"), "slow down", False, id="busy"),
-    pytest.param(internal_error("x"), "Internal error occurred: x", True, id="failing"),
-    pytest.param(ApiError(409, "Conflict", "has gates"), "has gates", True, id="a conflict"),
-    pytest.param(ValueError("a bug"), "ValueError('a bug')", False, id="a bug of ours"),
+    pytest.param([ConnectionRefused("nobody listens")] * 4, "nobody listens", False, id="nobody listens"),
+    pytest.param([CredentialsError("no token")], "no token", False, id="without credentials"),
+    pytest.param([ApiError(403, "Forbidden", "may not")], "may not", False, id="forbidden"),
+    pytest.param([ApiError(429, "TooManyRequests", "slow down")], "slow down", False, id="busy"),
+    pytest.param([internal_error("x")] * 4, "Internal error occurred: x", True, id="failing"),
+    pytest.param([ApiError(500, "ServerTimeout", "later")], "later", True, id="a timeout of the server is final"),
+    pytest.param([ApiError(503, "", "a proxy")] * 4, "a proxy", True, id="failing without a reason"),
+    pytest.param([internal_error("x"), ApiError(404, "NotFound", "gone")], "gone", True, id="failing, then not found"),
+    pytest.param([ApiError(409, "Conflict", "has gates")], "has gates", True, id="a conflict"),
+    pytest.param([ValueError("a bug")], "ValueError('a bug')", False, id="a bug of ours"),
 ]
 
 
-@pytest.mark.parametrize(("fault", "words", "is_in_doubt"), FAILURES)
-def test_a_bind_that_failed_is_tried_again(fault: Exception, words: str, is_in_doubt: bool) -> None:
+@pytest.mark.parametrize(("faults", "words", "is_in_doubt"), FAILURES)
+def test_a_pod_whose_bind_failed_is_tried_again(faults: list[Exception], words: str, is_in_doubt: bool) -> None:
     async def main() -> None:
         async with a_stage() as stage:
-            stage.server.faults["bind p"] = [fault]
+            stage.server.faults["bind p"] = [*faults]
             stage.shows(P)
             await stage.rest()
-            assert stage.server.calls == ["bind p", *["read p"] * is_in_doubt, "patch p"]
+            assert stage.server.calls == [*["bind p"] * len(faults), *["read p"] * is_in_doubt, "patch p"]
             assert (stage.counted, stage.where(P)) == ({}, "backoff")
             assert stage.server.events == ["FailedScheduling p"]
             (condition,) = stage.server.bodies[0]["status"]["conditions"]
@@ -166,6 +179,32 @@ def test_a_bind_that_failed_is_tried_again(fault: Exception, words: str, is_in_d
             await stage.later(2)
             assert (stage.counted, stage.server.nodes) == ({"uid-p": "n1"}, {"uid-p": "n1"})
             assert stage.server.events == ["FailedScheduling p", "Scheduled p"]
+
+    run(main())
+
+
+NOT_READY = [
+    pytest.param(internal_error("x"), id="an internal error"),
+    pytest.param(ApiError(503, "ServiceUnavailable", "no"), id="unavailable"),
+    pytest.param(ApiError(500, "", "a page"), id="500 without a reason"),
+    pytest.param(ConnectionRefused("nobody listens"), id="nobody listens"),
+]
+
+
+@pytest.mark.parametrize("failures", [1, 2, 3])
+@pytest.mark.parametrize("fault", NOT_READY)
+def test_v137_8_3_a_bind_is_tried_four_times_while_the_server_is_not_ready(fault: Exception, failures: int) -> None:
+    """After 10, 50 and 250 ms, and up to a tenth more."""
+
+    async def main() -> None:
+        async with a_stage() as stage:
+            stage.server.faults["bind p"] = [fault] * failures
+            stage.shows(P)
+            await stage.rest()
+            assert stage.server.calls == ["bind p"] * (failures + 1)
+            assert stage.server.events == ["Scheduled p"] and stage.counted == {"uid-p": "n1"}
+            for slept_s, wait_s in zip(stage.time.slept_s, RETRY_WAITS_S[:failures], strict=True):
+                assert wait_s <= slept_s <= wait_s * 1.1
 
     run(main())
 
@@ -203,10 +242,10 @@ def test_a_bind_that_fails_after_one_that_was_lost_leaves_the_doubt_for_a_minute
             stage.server.faults["bind p"] = [ConnectionLost("x"), *[ConnectionRefused("nobody listens")] * 100]
             stage.shows(P)
             await stage.rest()
-            stage.time.now_s += 59
+            stage.time.now_s += 55
             await stage.later()
             assert stage.server.calls.count("bind p") > 1 and "patch p" not in stage.server.calls
-            stage.time.now_s += 1
+            stage.time.now_s += 5
             await stage.later()
             assert "patch p" in stage.server.calls
 

@@ -293,13 +293,13 @@ def test_a_victim_that_stays_is_told_and_the_last_one_is_spared(caplog: pytest.L
             stage.shows(pod("large", cpu="6", priority=9))
             await stage.rest()
             asked = deletions(stage)
-            assert asked[:2] == ["delete v2", "delete v1"] and "delete v0" not in asked
+            assert asked[:2] == ["delete v0", "delete v1"] and "delete v2" not in asked
 
     run(main())
     told = [record.getMessage() for record in caplog.records if record.levelno == logging.ERROR]
     assert told[:2] == [
         "Error preempting pod default/v1 for default/large: Internal error occurred: x",
-        "Error preempting pod default/v0 for default/large: Internal error occurred: x",
+        "Error preempting pod default/v2 for default/large: Internal error occurred: x",
     ]
 
 

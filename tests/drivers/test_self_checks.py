@@ -102,7 +102,8 @@ def test_a_difference_is_one_line_with_both_stories() -> None:
 
 def test_a_stranded_pod_is_named_and_mended() -> None:
     cluster = a_busy_cluster()
-    cluster.core.queue.places.unschedulable.filed["default/big"].entry.reject_by(["NodeResourcesFit"])
+    (entry,) = cluster.core.queue.places.unschedulable.filed["default/big"].entry.entries
+    entry.reject_by(["NodeResourcesFit"])
     cluster.nodes.put_node(a_node("huge", cpu="500"))
     cluster.driver.objects["Node", "huge"] = a_node("huge", cpu="500")
     checks = Checks(cluster, repairs=True)

@@ -46,7 +46,7 @@ def test_each_purpose_has_its_connections() -> None:
     watcher, *clients = cast(list[LeanClient], live.clients)
     assert [client._free for client in clients] == [64, 16, 16, 8]
     assert {client._time_limit_s for client in clients} == {30.0} and not any(c._is_limited for c in clients)
-    assert {client._user_agent for client in clients} == {"kube-scheduler/v1.36.4 (mooring)/scheduler"}
+    assert {client._user_agent for client in clients} == {"kube-scheduler/v1.37.0 (mooring)/scheduler"}
     assert isinstance(watcher, ApiClient) and live.checks is None and live.dry_run is None
 
 
@@ -90,7 +90,7 @@ def shown(registry: MetricRegistry, name: str) -> list[str]:
 def test_the_build_has_python_where_upstream_has_go() -> None:
     metrics = ServiceMetrics(VirtualClock(5 * NS_PER_S))
     system = f"{platform.system().lower()}/{platform.machine()}"
-    values = ("1", "36", GIT_VERSION, "", "", "", platform.python_version(), platform.python_implementation(), system)
+    values = ("1", "37", GIT_VERSION, "", "", "", platform.python_version(), platform.python_implementation(), system)
     (line,) = shown(metrics.registry, "kubernetes_build_info")
     labels = line.partition("{")[2].partition("}")[0].split(",")
     assert tuple(label.partition("=")[2].strip('"') for label in labels) == values and line.endswith(" 1")

@@ -28,7 +28,7 @@ from mooring.kit.clock import SteadyClock
 from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
 from mooring.scheduler.inputs import ObjectAdded
-from mooring.scheduler.observer import Observer
+from mooring.scheduler.observer import Observer, SchedulerListeners
 from mooring.state.scheduler_assembly import build_scheduler
 from recording_server import Answer, Recorded, Recorder, Time, a_recorder, always, refused, said, script
 from silent_writer import SilentWriter
@@ -59,7 +59,7 @@ class Stage:
                     "nodeCacheCapable": True,
                 }
             )
-        self.scheduler = build_scheduler(settings, clock, observer=traces)
+        self.scheduler = build_scheduler(settings, clock, listeners=SchedulerListeners(observer=traces))
         requests = RequestTraces(traces, clock)
         clients = WriteClients(client, client, client, client)
         traced = ApiWriter(clients, time.timing(), traces=requests)

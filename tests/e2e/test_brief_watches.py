@@ -1,10 +1,9 @@
 """The live scheduler beside a server that ends watches again and again: pods are bound all the same, and without pauses.
 
-MOORING_SOAK=1 runs it with 10,000 pods, in turn with a server that ends no watches, and compares the throughput.
+MOORING_TESTS=soak runs it with 10,000 pods, in turn with a server that ends no watches, and compares the throughput.
 """
 
 import asyncio
-import os
 import statistics
 import time
 from collections.abc import AsyncIterator
@@ -14,6 +13,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from fault_proxy import CALM, FaultProxy, Faults
+from how_many import IS_SOAK
 from mooring.apiclient.client import ApiClient
 from mooring.apiclient.connection_settings import ConnectionSettings
 from mooring.apiclient.reflectors.reflector import Reflector, ReflectorOptions
@@ -28,7 +28,6 @@ from running_cluster import a_process
 
 pytestmark = pytest.mark.slow
 
-IS_SOAK = bool(os.environ.get("MOORING_SOAK"))
 PODS = 10_000 if IS_SOAK else 1_500
 PATIENCE_S = 280.0 if IS_SOAK else 120.0
 BRIEF = Faults(watch_s=0.2)
@@ -143,7 +142,7 @@ def test_watches_that_end_again_and_again_cost_no_pause() -> None:
 
 
 @pytest.mark.skipif(
-    not IS_SOAK, reason="a comparison of throughput, which a busy machine spoils: MOORING_SOAK=1 runs it"
+    not IS_SOAK, reason="a comparison of throughput, which a busy machine spoils: MOORING_TESTS=soak runs it"
 )
 def test_watches_that_end_again_and_again_cost_little_throughput() -> None:
     rounds = [[pods_per_s(on_a_new_cluster(faults)) for faults in (CALM, BRIEF)] for _ in range(3)]

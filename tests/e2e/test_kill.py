@@ -5,11 +5,12 @@ from pathlib import Path
 
 import pytest
 
+from how_many import examples
 from running_cluster import Process, a_process
 
 pytestmark = pytest.mark.slow
 
-KILLS = 20
+KILLS = examples(20)
 WRITERS = 4
 FEWEST_WRITES = 25
 PODS = "/api/v1/namespaces/default/pods"

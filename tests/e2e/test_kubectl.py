@@ -125,7 +125,7 @@ def test_every_output(kubectl: Kubectl, name: str) -> None:
     assert f"app={name}" in kubectl("get", "pods", "-l", f"app={name}", "--show-labels")
     assert name in kubectl("get", "pods", "-A", "--sort-by=.metadata.name")
     assert name in kubectl("get", "pods", "--field-selector", f"spec.nodeName={pod['spec']['nodeName']}")
-    assert "deployment" in kubectl("api-resources") and "Server Version: v1.36" in kubectl("version")
+    assert "deployment" in kubectl("api-resources") and "Server Version: v1.37" in kubectl("version")
     assert "tolerationSeconds" in kubectl("explain", "pod.spec.tolerations")
 
 

@@ -1,6 +1,6 @@
 """The live scheduler behind a network that fails in every way we know of: no pod is lost, none is bound twice.
 
-MOORING_SOAK=1 runs it with 10,000 pods; the figures are printed.
+MOORING_TESTS=soak runs it with 10,000 pods; the figures are printed.
 """
 
 import asyncio
@@ -15,6 +15,7 @@ import pytest
 
 from build import CPU
 from fault_proxy import CALM, FaultProxy, Faults
+from how_many import IS_SOAK
 from mooring.apiclient.client import ApiClient
 from mooring.apiclient.connection_settings import ConnectionSettings
 from mooring.apiclient.reflectors.reflector import BOOKMARK_S, ReflectorOptions
@@ -23,12 +24,12 @@ from mooring.drivers.live_service import ClientLimits, LiveOptions, LiveSchedule
 from mooring.framework import config
 from mooring.kit import process
 from mooring.kit.clock import SteadyClock
-from mooring.state.scheduler_assembly import build_scheduler
+from mooring.scheduler.observer import SchedulerListeners
+from mooring.state.scheduler_assembly import SchedulerLimits, build_scheduler
 from running_cluster import a_process
 
 pytestmark = pytest.mark.slow
 
-IS_SOAK = bool(os.environ.get("MOORING_SOAK"))
 PODS = 10_000 if IS_SOAK else 1_500
 PATIENCE_S = 900.0
 """How long anything may take. On an idle machine the whole test takes half a minute; a busy one may be far slower."""
@@ -217,8 +218,8 @@ async def soak(server: str, seed: int) -> Outcome:
     scheduler = build_scheduler(
         config.default(),
         SteadyClock(),
-        report=lambda text, fault: reports.append(f"{text} {fault!r}"),
-        max_unschedulable_s=NEVER_S,
+        listeners=SchedulerListeners(report=lambda text, fault: reports.append(f"{text} {fault!r}")),
+        limits=SchedulerLimits(NEVER_S),
     )
     async with (
         ApiClient(ConnectionSettings(server), "test/1", -1) as client,

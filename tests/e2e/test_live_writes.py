@@ -28,13 +28,10 @@ PODS = "/api/v1/namespaces/default/pods"
 EVENTS = "/apis/events.k8s.io/v1/namespaces/default/events"
 SECOND, MICROSECOND = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z"
 NO_HELP = "Preemption is not helpful for scheduling."
-FIRST = (
-    "0/2 nodes are available: 2 Insufficient cpu. "
-    f"no new claims to deallocate, preemption: 0/2 nodes are available: 2 {NO_HELP}"
-)
+FIRST = f"0/2 nodes are available: 2 Insufficient cpu. preemption: 0/2 nodes are available: 2 {NO_HELP}"
 SECOND_TRY = (
     "0/3 nodes are available: 1 node(s) had untolerated taint(s), 2 Insufficient cpu. "
-    f"no new claims to deallocate, preemption: 0/3 nodes are available: 3 {NO_HELP}"
+    f"preemption: 0/3 nodes are available: 3 {NO_HELP}"
 )
 
 
@@ -183,7 +180,7 @@ def test_a_bind(day: Day) -> None:
         "target": {"kind": "Node", "name": bind.body["target"]["name"]},
     }
     assert "\r\nContent-Type: application/json\r\n" in bind.headers
-    assert re.search(r"\r\nUser-Agent: kube-scheduler/v1\.36\.\d+ \(.*\)/scheduler\r\n", bind.headers)
+    assert re.search(r"\r\nUser-Agent: kube-scheduler/v1\.37\.\d+ \(.*\)/scheduler\r\n", bind.headers)
     (event,) = day.events("p", "Scheduled")
     node = bind.body["target"]["name"]
     note = f"Successfully assigned default/p to {node}"
@@ -268,7 +265,8 @@ def test_the_preemptor_is_nominated(day: Day) -> None:
     assert first.body["status"]["nominatedNodeName"] == "node-0001"
     assert condition["message"] == (
         "0/3 nodes are available: 1 Insufficient cpu, 1 node(s) didn't match Pod's node affinity/selector, "
-        "1 node(s) had untolerated taint(s)."
+        "1 node(s) had untolerated taint(s). preemption: found a potential placement for pod on node node-0001, "
+        "preempting 2 victims"
     )
 
 

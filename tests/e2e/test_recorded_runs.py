@@ -1,6 +1,6 @@
 """Recordings of `mooring run` behind a network that fails, with leaders that are killed: every decision comes out again.
 
-MOORING_SOAK=1 runs it with 10,000 pods.
+MOORING_TESTS=soak runs it with 10,000 pods.
 """
 
 import asyncio
@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 
 from fault_proxy import FaultProxy, Faults
+from how_many import IS_SOAK
 from mooring.apiclient.client import ApiClient
 from mooring.apiclient.connection_settings import ConnectionSettings
 from mooring.state.recording.recorded_steps import ATTEMPT
@@ -28,8 +29,7 @@ from running_cluster import a_process
 
 pytestmark = pytest.mark.slow
 
-IS_SOAK = bool(os.environ.get("MOORING_SOAK"))
-PODS = 10_000 if IS_SOAK else 800
+PODS = 10_000 if IS_SOAK else 400
 NODES = PODS // 30
 """A node takes 110 pods, and a third of the nodes takes a tenth of the pods besides."""
 PATIENCE_S = 600.0 if IS_SOAK else 180.0

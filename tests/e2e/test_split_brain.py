@@ -1,17 +1,17 @@
 """Two schedulers under load: the leader is stopped past its lease and continues, again and again."""
 
 import asyncio
-import os
 from pathlib import Path
 
 import pytest
 
+from how_many import IS_SOAK
 from running_cluster import a_process
 from split_brain import Judge, play
 
 pytestmark = pytest.mark.slow
 
-ROUNDS = 20 if os.environ.get("MOORING_SOAK") else 2
+ROUNDS = 20 if IS_SOAK else 2
 
 
 def test_an_instance_whose_lease_has_run_out_sends_nothing(tmp_path: Path) -> None:

@@ -11,9 +11,9 @@ from virtual_cluster import VirtualCluster
 API = "/apis/resource.k8s.io/v1"
 CLAIMS = f"{API}/namespaces/default/resourceclaims"
 TEMPLATES = f"{API}/namespaces/default/resourceclaimtemplates"
-GROUPS = "/apis/scheduling.k8s.io/v1alpha2/namespaces/default/podgroups"
+GROUPS = "/apis/scheduling.k8s.io/v1beta1/namespaces/default/podgroups"
 PODS = "/api/v1/namespaces/default/pods"
-GATES = {"GenericWorkload": True, "GangScheduling": True, "DRAWorkloadResourceClaims": True}
+GATES = {"GenericWorkload": True, "DRAWorkloadResourceClaims": True}
 ASKED = {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "gpu"}}]}}
 JsonObject = dict[str, Any]
 
@@ -105,7 +105,7 @@ def test_a_claim_that_the_cluster_makes_for_a_gang_serves_all_members() -> None:
     assert cluster.ask("GET", CLAIMS)["items"] == []
 
 
-@pytest.mark.parametrize("gates", [{}, {"GenericWorkload": True, "GangScheduling": True}], ids=["defaults", "groups"])
+@pytest.mark.parametrize("gates", [{}, {"GenericWorkload": True}], ids=["defaults", "groups"])
 def test_without_the_gate_claims_are_the_pods(gates: dict[str, bool]) -> None:
     cluster = a_cluster(**(gates or {"GenericWorkload": False}))
     claim(cluster, "groups")

@@ -6,8 +6,8 @@ from mooring.embedded.embedded_cluster import EmbeddedSettings
 from mooring.framework import config
 from virtual_cluster import VirtualCluster
 
-GATES = {"GenericWorkload": True, "GangScheduling": True}
-HOME = "/apis/scheduling.k8s.io/v1alpha2/namespaces/default"
+GATES = {"GenericWorkload": True}
+HOME = "/apis/scheduling.k8s.io/v1beta1/namespaces/default"
 
 
 def a_world(gates: dict[str, bool] | None = None) -> VirtualCluster:
@@ -41,18 +41,18 @@ def test_a_gang_that_fits_starts_and_its_status_says_so() -> None:
     world = a_world()
     a_gang(world, "g", 2, 2)
     assert [world.place(f"g-{i}") for i in range(2)] == ["n1", "n1"]
-    assert conditions(world, "g") == [("PodGroupScheduled", "True")]
+    assert conditions(world, "g") == [("PodGroupInitiallyScheduled", "True")]
 
 
 def test_a_gang_that_does_not_fit_starts_nothing_until_there_is_room() -> None:
     world = a_world()
     a_gang(world, "g", 3, 3)
     assert [world.place(f"g-{i}") for i in range(3)] == ["", "", ""]
-    assert conditions(world, "g") == [("PodGroupScheduled", "False")]
+    assert conditions(world, "g") == [("PodGroupInitiallyScheduled", "False")]
     world.node("n2", "4")
     world.wait(15)
     assert all(world.place(f"g-{i}") for i in range(3))
-    assert conditions(world, "g") == [("PodGroupScheduled", "True")]
+    assert conditions(world, "g") == [("PodGroupInitiallyScheduled", "True")]
 
 
 def test_without_the_gates_pods_start_one_by_one() -> None:

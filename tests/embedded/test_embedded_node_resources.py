@@ -1,4 +1,4 @@
-"""Devices that take from their node in the embedded cluster: what the server defaults, and what the pod's status says."""
+"""Devices that take from their node in the embedded cluster: what the status of the pod says."""
 
 from typing import Any
 
@@ -19,7 +19,7 @@ def a_world(gates: dict[str, bool]) -> VirtualCluster:
         "name": "d0",
         "allowMultipleAllocations": True,
         "capacity": {"example.com/cpu": {"value": "3"}},
-        "nodeAllocatableResourceMappings": {"cpu": {"capacityKey": "example.com/cpu"}},
+        "nodeAllocatableResources": {"cpu": {"mapping": {"capacityKey": "example.com/cpu", "capacityMultiplier": "1"}}},
     }
     pool = {"name": "n1", "generation": 1, "resourceSliceCount": 1}
     slice = {"driver": "d.example.com", "nodeName": "n1", "pool": pool, "devices": [device]}
@@ -34,18 +34,13 @@ def a_world(gates: dict[str, bool]) -> VirtualCluster:
     return world
 
 
-def test_a_mapping_takes_its_capacity_once() -> None:
-    (device,) = a_world({}).ask("GET", f"{API}/resourceslices/s")["spec"]["devices"]
-    mapping = device["nodeAllocatableResourceMappings"]["cpu"]
-    assert mapping == {"capacityKey": "example.com/cpu", "allocationMultiplier": "1"}
-
-
 @pytest.mark.parametrize("gates", [{}, {"DRANodeAllocatableResources": True}], ids=["off", "on"])
 def test_the_status_says_what_the_pod_takes_only_with_the_gate(gates: dict[str, bool]) -> None:
     world = a_world(gates)
     assert world.place("p") == "n1"
     taken = world.get("p")["status"].get("nodeAllocatableResourceClaimStatuses")
-    assert taken == ([{"resourceClaimName": "c", "containers": ["main"], "resources": {"cpu": "3"}}] if gates else None)
+    mapped = [{"name": "cpu", "quantity": "3"}]
+    assert taken == ([{"resourceClaimName": "c", "containers": ["main"], "mapping": mapped}] if gates else None)
     limits = {"requests": {"cpu": "2"}}
     world.pod("q", containers=[{"name": "main", "image": "i", "resources": limits}])
     world.wait(2)

@@ -16,9 +16,9 @@ from mooring.state.replay.replayer import Replayer
 from recorded_days import only_run
 from virtual_cluster import VirtualCluster
 
-GANGS = "GenericWorkload=true,GangScheduling=true"
+GANGS = "GenericWorkload=true"
 RACKS = f"{GANGS},TopologyAwareWorkloadScheduling=true"
-POD_GROUPS = "/apis/scheduling.k8s.io/v1alpha2/namespaces/default/podgroups"
+POD_GROUPS = "/apis/scheduling.k8s.io/v1beta1/namespaces/default/podgroups"
 RACK = "example.com/rack"
 
 
@@ -56,7 +56,9 @@ def test_the_gate_brings_a_gang_into_one_rack() -> None:
     cluster.wait(10)
     assert racks_of(cluster, "a", 3) == ["r2"]
     group = cluster.ask("GET", f"{POD_GROUPS}/a")
-    assert [(each["type"], each["status"]) for each in group["status"]["conditions"]] == [("PodGroupScheduled", "True")]
+    assert [(each["type"], each["status"]) for each in group["status"]["conditions"]] == [
+        ("PodGroupInitiallyScheduled", "True")
+    ]
 
 
 def test_members_that_come_later_join_the_rack_or_wait() -> None:
@@ -76,7 +78,11 @@ def test_a_gang_that_no_rack_can_hold_says_so_and_goes_when_a_rack_grows() -> No
     cluster.wait(10)
     assert racks_of(cluster, "a", 4) == [""]
     (condition,) = cluster.ask("GET", f"{POD_GROUPS}/a")["status"]["conditions"]
-    assert condition["message"] == ("0/3 placements are available, first placement status: pod group is unschedulable")
+    assert condition["message"] == (
+        "pod group is unschedulable, 0/3 placements are available, first placement status: "
+        "minCount (4) cannot be satisfied: 1 scheduled, 2 remaining, "
+        "pod group preemption: No preemption victims found for incoming preemptor"
+    )
     cluster.node("r3-3", cpu="2", metadata={"name": "r3-3", "labels": {RACK: "r3"}})
     cluster.wait(30)
     assert racks_of(cluster, "a", 4) == ["r3"]

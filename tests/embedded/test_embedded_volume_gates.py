@@ -87,8 +87,9 @@ def test_the_largest_volumes_are_preferred_with_the_gate(sizes: dict[str, list[s
 
 def test_sizes_do_not_choose_the_node_without_the_gate() -> None:
     """The gate changes the score: without it two clusters that differ in sizes only choose the same node."""
-    one = a_world({}, n0=["200Gi"], n1=["100Gi"])
-    other = a_world({}, n0=["100Gi"], n1=["200Gi"])
+    off = {"StorageCapacityScoring": False}
+    one = a_world(off, n0=["200Gi"], n1=["100Gi"])
+    other = a_world(off, n0=["100Gi"], n1=["200Gi"])
     assert place(one, "20Gi") == place(other, "20Gi")
 
 

@@ -133,7 +133,18 @@ COMPLETED_ARGS: dict[str, tuple[str, Any, Any]] = {
         {"bindingTimeout": "1m30s"},
         DynamicResourcesArgs(filter_timeout=Duration.of_seconds(10), binding_timeout=Duration.of_seconds(90)),
     ),
-    "no shape while its gate is off": ("VolumeBinding", {}, VolumeBindingArgs(bind_timeout_seconds=600, shape=None)),
+    "v1.37, 3.4: a shape that prefers free capacity": (
+        "VolumeBinding",
+        {},
+        VolumeBindingArgs(
+            bind_timeout_seconds=600, shape=[UtilizationShapePoint(score=10), UtilizationShapePoint(utilization=100)]
+        ),
+    ),
+    "v1.37, 3.4: a shape of its own": (
+        "VolumeBinding",
+        {"shape": [{"utilization": 3, "score": 4}]},
+        VolumeBindingArgs(bind_timeout_seconds=600, shape=[UtilizationShapePoint(utilization=3, score=4)]),
+    ),
 }
 
 
@@ -143,8 +154,7 @@ def test_arguments_are_completed(plugin: str, args: Any, completed: Any) -> None
 
 
 def test_gates_decide_about_some_arguments() -> None:
-    shape = first_args(with_args("VolumeBinding", {}), StorageCapacityScoring=True).shape
-    assert shape == [UtilizationShapePoint(utilization=0, score=10), UtilizationShapePoint(utilization=100, score=0)]
+    assert first_args(with_args("VolumeBinding", {}), StorageCapacityScoring=False).shape is None
     off = first_args(
         with_args("DynamicResources", {}), DRASchedulerFilterTimeout=False, DRADeviceBindingConditions=False
     )
@@ -156,13 +166,22 @@ def test_arguments_of_unknown_plugins_are_left_alone() -> None:
     assert first_args(with_args("MyPlugin", written)) == written
 
 
+def test_v137_3_1_deferred_pod_scheduling_is_before_node_resources_fit_with_its_gate() -> None:
+    def listed(is_on: bool) -> list[str]:
+        (profile,) = default(feature_gates={"InPlacePodVerticalScalingSchedulerPreemption": is_on}).profiles
+        return [entry.name for entry in profile.plugins.multi_point.enabled]
+
+    place = listed(True).index("DeferredPodScheduling")
+    assert listed(True)[place + 1] == "NodeResourcesFit"
+    assert listed(False) == [name for name in listed(True) if name != "DeferredPodScheduling"]
+
+
 def test_gates_add_default_plugins_at_the_end() -> None:
     def last(**gates: bool) -> list[str]:
         return [entry.name for entry in default(feature_gates=gates).profiles[0].plugins.multi_point.enabled][-2:]
 
     assert last() == ["DefaultBinder", "NodeDeclaredFeatures"]
-    assert last(NodeDeclaredFeatures=False) == ["ImageLocality", "DefaultBinder"]
-    assert last(GangScheduling=True) == ["NodeDeclaredFeatures", "GangScheduling"]
+    assert last(GenericWorkload=True) == ["NodeDeclaredFeatures", "GangScheduling"]
     assert last(TopologyAwareWorkloadScheduling=True) == ["TopologyPlacementGenerator", "PodGroupPodsCount"]
 
 

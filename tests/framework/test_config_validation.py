@@ -287,14 +287,6 @@ ARGS: dict[str, tuple[str, Any, list[str]]] = {
         {"bindTimeoutSeconds": -1},
         ["bindTimeoutSeconds: Invalid value: -1: invalid BindTimeoutSeconds, should not be a negative value"],
     ),
-    "a shape while its gate is off": (
-        "VolumeBinding",
-        {"shape": [{"utilization": 5, "score": 1}]},
-        [
-            'shape: Invalid value: [{"Utilization":5,"Score":1}]: '
-            "unexpected field `shape`, remove it or turn on the feature gate StorageCapacityScoring"
-        ],
-    ),
     "timeouts of devices": (
         "DynamicResources",
         {"filterTimeout": "-5s", "bindingTimeout": "999ms"},
@@ -332,6 +324,14 @@ ARGS: dict[str, tuple[str, Any, list[str]]] = {
             f'{REQUIRED}.matchExpressions[3].values[0][a!]: Invalid value: "b!": {VALUE_PART}',
         ],
     ),
+    "an empty list of values that is written": (
+        "NodeAffinity",
+        required({"key": "k", "operator": "In", "values": []}),
+        [
+            f"{REQUIRED}.matchExpressions[0].values: Invalid value: []: "
+            "for 'in', 'notin' operators, values set can't be empty"
+        ],
+    ),
     "fields": (
         "NodeAffinity",
         required({"key": "k", "operator": "Exists"}, {"key": "k", "operator": "In"}, by="matchFields"),
@@ -367,10 +367,19 @@ GATED: dict[str, tuple[str, Any, dict[str, bool], list[str]]] = {
     "a shape that falls": (
         "VolumeBinding",
         {"shape": [{"utilization": 50}, {"utilization": 50, "score": 11}]},
-        {"StorageCapacityScoring": True},
+        {},
         [
             "shape[1].utilization: Invalid value: 50: values must be sorted in increasing order",
             "shape[1].score: Invalid value: 11: not in valid range [0, 10]",
+        ],
+    ),
+    "v1.37, 3.4: a shape while its gate is off": (
+        "VolumeBinding",
+        {"shape": [{"utilization": 5, "score": 1}]},
+        {"StorageCapacityScoring": False},
+        [
+            'shape: Invalid value: [{"Utilization":5,"Score":1}]: '
+            "unexpected field `shape`, remove it or turn on the feature gate StorageCapacityScoring"
         ],
     ),
     "a filter timeout without its gate": (
@@ -379,10 +388,10 @@ GATED: dict[str, tuple[str, Any, dict[str, bool], list[str]]] = {
         {"DRASchedulerFilterTimeout": False},
         ["filterTimeout: Forbidden: DRASchedulingFilterTimeout feature gate is disabled"],
     ),
-    "a binding timeout without one of its gates": (
+    "a binding timeout without its gate": (
         "DynamicResources",
         {"bindingTimeout": "5s"},
-        {"DRAResourceClaimDeviceStatus": False},
+        {"DRADeviceBindingConditions": False},
         [
             "bindingTimeout: Forbidden: "
             "DRADeviceBindingConditions or DRAResourceClaimDeviceStatus feature gate is disabled"

@@ -21,9 +21,9 @@ from mooring.framework.config.feature_gates import (
 
 
 def test_all_gates_of_kube_scheduler_are_known() -> None:
-    """239 gates and the two for stages; 147 of them are alpha or beta, as its help lists them besides those two."""
-    assert len(GATES) == 239
-    assert sum(gate.stage in (Stage.ALPHA, Stage.BETA) for gate in GATES.values()) == 147
+    """251 gates and the two for stages; 163 of them are alpha or beta, as its help lists them besides those two."""
+    assert len(GATES) == 251
+    assert sum(gate.stage in (Stage.ALPHA, Stage.BETA) for gate in GATES.values()) == 163
 
 
 def test_no_gate_is_listed_twice_or_missing_elsewhere() -> None:
@@ -35,10 +35,15 @@ def test_no_gate_is_listed_twice_or_missing_elsewhere() -> None:
 @pytest.mark.parametrize(
     ("name", "gate"),
     [
-        ("SchedulerQueueingHints", Gate(Stage.GA, True, True)),
+        ("NodeDeclaredFeatures", Gate(Stage.GA, True, True)),
         ("DynamicResourceAllocation", Gate(Stage.GA, True, True)),
-        ("DRAPrioritizedList", Gate(Stage.GA, True, False)),
-        ("DRADeviceTaintRules", Gate(Stage.BETA, False, False)),
+        ("DRAPrioritizedList", Gate(Stage.GA, True, True)),
+        ("DRADeviceTaintRules", Gate(Stage.GA, True, False)),
+        ("GenericWorkload", Gate(Stage.BETA, False, False)),
+        ("StorageCapacityScoring", Gate(Stage.BETA, True, False)),
+        ("VolumeLimitScaling", Gate(Stage.BETA, True, False)),
+        ("SchedulerPreQueueingHints", Gate(Stage.ALPHA, False, False)),
+        ("DRAFractionalCapacityRange", Gate(Stage.BETA, True, False)),
         ("OpportunisticBatching", Gate(Stage.BETA, True, False)),
         ("TopologyAwareWorkloadScheduling", Gate(Stage.ALPHA, False, False)),
         ("GitRepoVolumeDriver", Gate(Stage.DEPRECATED, False, True)),
@@ -57,22 +62,22 @@ def test_the_defaults_fulfil_all_needs() -> None:
     ("text", "fault"),
     [
         ("Nope=true", "unrecognized feature gate: Nope"),
-        ("GangScheduling", "missing bool value for GangScheduling"),
+        ("GenericWorkload", "missing bool value for GenericWorkload"),
         (
-            "GangScheduling=maybe",
-            'invalid value of GangScheduling=maybe, err: strconv.ParseBool: parsing "maybe": invalid syntax',
+            "GenericWorkload=maybe",
+            'invalid value of GenericWorkload=maybe, err: strconv.ParseBool: parsing "maybe": invalid syntax',
         ),
         (
-            "GangScheduling=true",
-            "GangScheduling is enabled, but depends on features that are disabled: [GenericWorkload]",
+            "PodGroupPreemptionPolicy=true",
+            "PodGroupPreemptionPolicy is enabled, but depends on features that are disabled: [GenericWorkload]",
         ),
         (
-            "DRADeviceTaints=false,DRADeviceTaintRules=true",
+            "DRADeviceTaints=false",
             "DRADeviceTaintRules is enabled, but depends on features that are disabled: [DRADeviceTaints]",
         ),
         ("foo:Bar=true", "component not registered: foo"),
         (
-            "GenericWorkload=true,kube:GangScheduling=true",
+            "GenericWorkload=true,kube:TopologyAwareWorkloadScheduling=true",
             "set kube feature gates with default empty prefix or kube: prefix consistently, do not mix use",
         ),
         (
@@ -80,8 +85,8 @@ def test_the_defaults_fulfil_all_needs() -> None:
             "cannot set feature gate DynamicResourceAllocation to false, feature is locked to true",
         ),
         (
-            "SchedulerQueueingHints=false,Nope=true",
-            "[cannot set feature gate SchedulerQueueingHints to false, feature is locked to true, "
+            "NodeDeclaredFeatures=false,Nope=true",
+            "[cannot set feature gate NodeDeclaredFeatures to false, feature is locked to true, "
             "unrecognized feature gate: Nope]",
         ),
     ],
@@ -106,7 +111,7 @@ def test_a_gate_may_be_set_to_what_it_is_locked_to() -> None:
 
 
 def test_a_stage_stands_for_its_gates_but_for_those_that_are_named() -> None:
-    gates = parse_gates("WorkloadWithJob=false,AllAlpha=true")
+    gates = parse_gates("WorkloadWithJob=false,AllAlpha=true,GenericWorkload=true")
     assert all(gates[name] for name, gate in GATES.items() if gate.stage is Stage.ALPHA and name != "WorkloadWithJob")
     assert not gates["WorkloadWithJob"]
     gates = parse_gates("AllBeta=false")
@@ -114,20 +119,45 @@ def test_a_stage_stands_for_its_gates_but_for_those_that_are_named() -> None:
     assert gates.keys() == GATES.keys()
 
 
+def test_v137_2_1_all_alpha_needs_the_beta_gate_of_groups() -> None:
+    """GenericWorkload is beta and off, and alpha gates depend on it: AllAlpha alone is refused, as upstream refuses it."""
+    with pytest.raises(GateError, match="CompositePodGroup is enabled, but depends on .*: .GenericWorkload"):
+        parse_gates("AllAlpha=true")
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["GangScheduling", "WorkloadAwarePreemption", "SchedulerQueueingHints", "SidecarContainers", "APIServerTracing"],
+)
+def test_v137_2_a_gate_that_v1_37_removed_is_not_known(name: str) -> None:
+    with pytest.raises(GateError, match=f"^unrecognized feature gate: {name}$"):
+        parse_gates(f"{name}=true")
+
+
+@pytest.mark.parametrize("name", ["NodeDeclaredFeatures", "DRAExtendedResource", "DRAResourceClaimDeviceStatus"])
+def test_v137_2_a_gate_that_v1_37_locked_stays_on(name: str) -> None:
+    with pytest.raises(GateError, match=f"cannot set feature gate {name} to false, feature is locked to true"):
+        parse_gates(f"{name}=false")
+
+
+def test_v137_2_needs_are_named_in_the_order_of_their_names() -> None:
+    """Upstream sorts what a gate depends on."""
+    assert NEEDS["CompositePodGroup"] == ("GenericWorkload", "TopologyAwareWorkloadScheduling")
+    assert all(list(needed) == sorted(needed) for needed in NEEDS.values())
+
+
 def test_stages_do_not_fulfil_needs_by_themselves() -> None:
-    with pytest.raises(
-        GateError, match="UserNamespacesHostNetworkSupport is enabled, but depends on features that are "
-    ):
+    with pytest.raises(GateError, match="DRADeviceCompatibilityGroups is enabled, but depends on features that are "):
         parse_gates("AllAlpha=true,AllBeta=false")
 
 
 def test_gates_that_are_not_as_usual_are_told_by_their_effect() -> None:
-    text = "GenericWorkload=true,ClientsPreferCBOR=true,SELinuxMount=true,DRADeviceTaints=true"
+    text = "GenericWorkload=true,ClientsPreferCBOR=true,PodsAPI=false,DRADeviceTaints=true"
     text += ",MutablePVNodeAffinity=true"
     assert dict(told_gates(parse_gates(text))) == {
         "Feature gates are in effect": ["GenericWorkload=true"],
         "Feature gates have no effect in Mooring yet": ["ClientsPreferCBOR=true"],
         "Feature gates have an effect in the embedded cluster only": ["MutablePVNodeAffinity=true"],
-        "Feature gates have no effect in a scheduler": ["SELinuxMount=true"],
+        "Feature gates have no effect in a scheduler": ["PodsAPI=false"],
     }
     assert not dict(told_gates(DEFAULTS))

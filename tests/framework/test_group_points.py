@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from mooring.cluster.pods.group_tree import GroupName
 from mooring.framework.attempts.group_asking import generate_placements, score_placements
 from mooring.framework.contract.group_points import (
     PlacementGeneratePlugin,
@@ -19,7 +20,7 @@ from mooring.framework.contract.plain import NodeView, PlacementView, PlainPlugi
 from mooring.framework.contract.points import Handle, Plugin, Scores
 from mooring.framework.contract.status import PluginError, Rejection, curable
 from mooring.model.pod import Pod
-from mooring.model.workloads import PodGroup
+from mooring.model.workloads import AnyPodGroup
 from racks import RackWorld
 
 
@@ -138,7 +139,7 @@ def test_scores_that_fail_are_an_error_of_all_members(kind: type[Faulty], answer
     assert world.where() == {}
     assert world.held_milli() == before
     assert [world.said(name) for name in "ab"] == [text, text]
-    assert world.group_says() == [("PodGroupScheduled", "False", "SchedulerError", text)]
+    assert world.group_says() == [("PodGroupInitiallyScheduled", "False", "SchedulerError", text)]
 
 
 class Generator(PlacementGeneratePlugin):
@@ -183,7 +184,9 @@ def test_a_generator_that_fails_rejects_all_members(answer: Any, reason: str, te
     world.members("a", "b")
     assert world.where() == {}
     assert [world.said(name) for name in "ab"] == [text, text]
-    assert world.group_says() == [("PodGroupScheduled", "False", reason, text)]
+    no_victims = "pod group preemption: No preemption victims found for incoming preemptor"
+    told = text if reason == "SchedulerError" else f"{text}, {no_victims}"
+    assert world.group_says() == [("PodGroupInitiallyScheduled", "False", reason, told)]
 
 
 def test_a_bug_of_a_generator_is_told_with_its_place() -> None:
@@ -218,7 +221,7 @@ def test_without_a_generator_all_nodes_are_one_placement() -> None:
     world = a_world()
     profile = world.core.runners["default-scheduler"].profile
     profile.placement_generates = ()
-    group = PodGroupContext([Pod()], world.core.cluster)
+    group = PodGroupContext(GroupName("default/gang"), [Pod()], world.core.cluster)
     placements = generate_placements(profile, group)
     assert not isinstance(placements, Rejection)
     assert [(each.name, each.rows.tolist()) for each in placements] == [("", [0, 1, 2, 3, 4, 5])]
@@ -244,7 +247,7 @@ class EvenRacks(PlainPlugin):
     name = "EvenRacks"
 
     def placements(
-        self, group: PodGroup, pods: Sequence[Pod], nodes: Sequence[NodeView]
+        self, group: AnyPodGroup, pods: Sequence[Pod], nodes: Sequence[NodeView]
     ) -> Mapping[str, Sequence[str]] | str | Rejection:
         if group.name == "odd":
             return "not for odd groups"
@@ -253,7 +256,7 @@ class EvenRacks(PlainPlugin):
         names = {"low": ("r1", "r2"), "high": ("r2", "r3")}
         return {name: [node.name for node in nodes if node.labels["rack"] in racks] for name, racks in names.items()}
 
-    def score_placement(self, group: PodGroup, placement: PlacementView) -> int:
+    def score_placement(self, group: AnyPodGroup, placement: PlacementView) -> int:
         assert len(placement.pods) == len(placement.node_of) == 2
         return len(placement.nodes) - len(set(placement.node_of.values()))
 
@@ -288,7 +291,7 @@ def test_what_a_plain_generator_refuses_is_said_of_all_members(group: str, text:
 
 def test_plain_scores_must_be_whole_numbers() -> None:
     class Half(EvenRacks):
-        def score_placement(self, group: PodGroup, placement: PlacementView) -> int:
+        def score_placement(self, group: AnyPodGroup, placement: PlacementView) -> int:
             return 0.5  # type: ignore[return-value]
 
     class Short(EvenRacks):

@@ -243,7 +243,7 @@ def test_a_plugin_is_built_even_where_all_its_points_leave_it_out() -> None:
 def test_plugins_see_the_feature_gates() -> None:
     (profile,) = build_profiles(a_config(a_profile()), a_registry(), {"Mine": True}).values()
     gates = getattr(profile.plugin("A"), "handle").feature_gates  # noqa: B009
-    assert (gates["Mine"], gates["GangScheduling"]) == (True, False)
+    assert (gates["Mine"], gates["GenericWorkload"]) == (True, False)
 
 
 def test_a_profile_may_look_at_fewer_nodes_than_the_others() -> None:

@@ -24,6 +24,7 @@ import yaml
 from click.testing import CliRunner
 
 from hostile_text import FORGED, HOSTILE, MARK, PLUGIN, write_world
+from how_many import some_of
 from mooring.cli.main import main
 from programs import BASH
 from running_cluster import command
@@ -203,7 +204,7 @@ def recorded(world: World) -> None:
 @pytest.mark.parametrize("name", RUNS)
 def test_no_text_of_a_tenant_reaches_a_terminal_as_it_is(name: str, world: World, recorded: None) -> None:
     seen = ""
-    for arguments in RUNS[name]:
+    for arguments in some_of(RUNS[name], fewest=3):
         stdin = (
             world["scenario.json"].read_bytes()
             if name == "conform"
@@ -348,21 +349,21 @@ def shell(arguments: list[str], world: World, redirection: str) -> tuple[int, li
 
 @pytest.mark.slow
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
-@pytest.mark.parametrize("arguments", WRITTEN, ids=shlex.join)
+@pytest.mark.parametrize("arguments", some_of(WRITTEN, fewest=3), ids=shlex.join)
 def test_a_full_disk_is_one_line(arguments: list[str], world: World) -> None:
     code, said = shell(arguments, world, ">/dev/full")
     assert (code, said) == (2, ["standard output: cannot be written: No space left on device"])
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("arguments", WRITTEN, ids=shlex.join)
+@pytest.mark.parametrize("arguments", some_of(WRITTEN, fewest=3), ids=shlex.join)
 def test_a_closed_output_is_one_line(arguments: list[str], world: World) -> None:
     code, said = shell(arguments, world, ">&-")
     assert (code, said) == (2, ["standard output: cannot be written: Bad file descriptor"])
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("arguments", WRITTEN, ids=shlex.join)
+@pytest.mark.parametrize("arguments", some_of(WRITTEN, fewest=3), ids=shlex.join)
 def test_a_reader_that_is_gone_is_no_error(arguments: list[str], world: World) -> None:
     code, said = shell(arguments, world, "| true; exit ${PIPESTATUS[0]}")
     assert (code, [text for text in said if not text.startswith("standard output")]) == (141, [])

@@ -14,7 +14,7 @@ from mooring.kit.clock import SteadyClock
 from mooring.kit.shown_text import is_shown
 from mooring.model.pod import Pod
 from mooring.scheduler.inputs import ObjectAdded
-from mooring.scheduler.observer import Observer
+from mooring.scheduler.observer import Observer, SchedulerListeners
 from mooring.serve.tracing import Tracing, tracing_settings
 from mooring.state.scheduler_assembly import all_plugins, build_scheduler
 from otlp_receiver import ReceivedSpan, a_receiver
@@ -51,7 +51,7 @@ def schedule(tracing: Tracing) -> None:
     profile.plugins.multi_point.enabled.append(PluginEntry(name="Hostile"))
     registry = all_plugins()
     registry.register(Hostile)
-    scheduler = build_scheduler(chosen, clock, registry, observer=observer)
+    scheduler = build_scheduler(chosen, clock, registry, listeners=SchedulerListeners(observer=observer))
     scheduler.handle(ObjectAdded(a_node(TEXT)))
     for name in (TEXT, "failing"):
         scheduler.handle(ObjectAdded(a_pod(name, namespace=TEXT, metadata={"uid": name}, schedulerName=TEXT)))

@@ -60,7 +60,7 @@ def says(expression: str, driver: str, device: Device) -> str:
     if not isinstance(matcher, Matcher):
         return "does not compile"
     try:
-        return str(matcher.matches(facts_of(driver, device))[0])
+        return str(matcher.answer(facts_of(driver, device))[0])
     except CelFault:
         return "fails"
 

@@ -141,7 +141,7 @@ def test_a_dump_of_a_newer_cluster_is_used_with_a_warning() -> None:
 
 def test_kinds_that_the_schema_does_not_describe_are_checked_for_other_spellings() -> None:
     group = {
-        "apiVersion": "scheduling.k8s.io/v1alpha2",
+        "apiVersion": "scheduling.k8s.io/v1beta1",
         "kind": "PodGroup",
         "metadata": {"name": "g", "Labels": {}},
         "spec": {"schedulingPolicy": {"basic": {}}},
@@ -183,17 +183,17 @@ def test_a_folder_reports_all_its_files() -> None:
 
 
 def test_pod_groups_of_manifests_are_checked_as_the_server_checks_them() -> None:
-    head = {"apiVersion": "scheduling.k8s.io/v1alpha2", "metadata": {"name": "g"}}
+    head = {"apiVersion": "scheduling.k8s.io/v1beta1", "metadata": {"name": "g"}}
     spec = {"schedulingPolicy": {"basic": {}, "gang": {"minCount": 0}}}
     assert problems(read_object({**head, "kind": "PodGroup", "spec": spec})) == [
         "a.json:1: PodGroup default/g: spec.schedulingPolicy: "
         'Invalid value: "{basic, gang}": must specify exactly one of: `basic`, `gang`',
-        "a.json:1: PodGroup default/g: spec.schedulingPolicy.gang.minCount: Invalid value: 0: must be 1 or more",
+        "a.json:1: PodGroup default/g: spec.schedulingPolicy.gang.minCount: Required value: at least 1",
     ]
 
 
 def test_workloads_of_the_scheduling_api_decide_nothing() -> None:
-    head = {"apiVersion": "scheduling.k8s.io/v1alpha2", "metadata": {"name": "w"}}
+    head = {"apiVersion": "scheduling.k8s.io/v1beta1", "metadata": {"name": "w"}}
     spec = {"podGroupTemplates": [{"name": "t", "schedulingPolicy": {"gang": {"minCount": 2}}}]}
     found = read_object({**head, "kind": "Workload", "spec": spec})
     assert (problems(found), dict(found.ignored)) == ([], {"Workload": 1})

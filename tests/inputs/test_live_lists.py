@@ -173,13 +173,25 @@ def test_without_permission_for_pods_or_nodes_there_is_no_answer(spec: Any) -> N
 
 def test_a_kind_that_is_not_served_counts_as_empty() -> None:
     missing = ApiError(404, "NotFound", "the server could not find the requested resource")
-    paths = [f"{spec.path}/{spec.plural}" for spec in LISTED if spec.group == "resource.k8s.io"]
-    lists = listed(Server({**dict.fromkeys(paths, missing), "/apis/scheduling.k8s.io/v1alpha2/podgroups": missing}))
+    unserved = [spec for spec in LISTED if spec.group == "resource.k8s.io" or spec.kind == "PodGroup"]
+    paths = [spec.in_version(written).url() for spec in unserved for written in spec.api_versions]
+    lists = listed(Server(dict.fromkeys(paths, missing)))
     assert lists.notes() == [
         "the server does not serve resourceclaims.resource.k8s.io, resourceclaimtemplates.resource.k8s.io, "
         "deviceclasses.resource.k8s.io, resourceslices.resource.k8s.io: answers assume that there are none"
     ]
     assert "podgroups.scheduling.k8s.io" in [spec.resource for spec in lists.unserved]
+
+
+def test_a_kind_is_listed_in_the_version_that_is_served() -> None:
+    missing = ApiError(404, "NotFound", "the server could not find the requested resource")
+    claims = KINDS["ResourceClaim"]
+    paths = [claims.in_version(f"resource.k8s.io/{version}").url() for version in ("v1", "v1beta2", "v1beta1")]
+    server = Server(dict.fromkeys(paths[:2], missing))
+    lists = listed(server)
+    assert claims in lists.pages and not lists.notes()
+    assert [path for path, _ in server.asked if path in paths] == paths
+    assert lists.listed_as[claims].url() == paths[2]
 
 
 def test_another_error_of_the_server_is_raised() -> None:

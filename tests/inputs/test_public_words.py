@@ -8,7 +8,7 @@ from mooring.inputs.dumps import name_book as words
 
 CONDITIONS = """
 Ready MemoryPressure DiskPressure PIDPressure NetworkUnavailable PodScheduled Initialized ContainersReady
-PodReadyToStartContainers DisruptionTarget PodResizePending PodResizeInProgress DisruptionAllowed PodGroupScheduled
+PodReadyToStartContainers DisruptionTarget PodResizePending PodResizeInProgress DisruptionAllowed PodGroupInitiallyScheduled
 Complete Failed Suspended SuccessCriteriaMet FailureTarget Available Progressing ReplicaFailure
 """
 REASONS = """

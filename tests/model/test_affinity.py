@@ -92,8 +92,21 @@ REACH = [
     pytest.param({"namespaceSelector": {}}, {"home", "away", "bare", "new"}, id="all, those yet unknown too"),
     pytest.param(
         {"namespaceSelector": {"matchExpressions": [{"key": "team", "operator": "NotIn", "values": ["a"]}]}},
-        {"home", "away", "bare", "new"},
-        id="a purely negative selector reaches even what it excludes",
+        {"away", "bare"},
+        id="v1.37, 11.6: a purely negative selector does not reach what it excludes",
+    ),
+    pytest.param(
+        {"namespaceSelector": {"matchExpressions": [{"key": "team", "operator": "DoesNotExist"}]}},
+        {"bare"},
+        id="v1.37, 11.6: namespaces without a label",
+    ),
+    pytest.param(
+        {
+            "namespaces": ["home"],
+            "namespaceSelector": {"matchExpressions": [{"key": "team", "operator": "NotIn", "values": ["a", "b"]}]},
+        },
+        {"home", "bare"},
+        id="v1.37, 11.6: a namespace that is listed counts beside a negative selector",
     ),
 ]
 

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from build import a_pod
+from mooring.cluster.cluster import CountedPods
 from mooring.model.pod import Pod
 from mooring.model.pod_spec import Container, PodSpec, ResourceRequirements
 from mooring.model.requests import (
@@ -143,7 +144,7 @@ def test_init_containers_sidecars_and_overhead_together() -> None:
 
 
 STATUS_OF_INIT = [
-    pytest.param(None, 1000, id="of a plain init container is never used"),
+    pytest.param(None, 3000, id="v1.37, 7: of a plain init container is used"),
     pytest.param("Always", 3000, id="of a sidecar is used"),
 ]
 
@@ -181,7 +182,197 @@ def test_pod_level_resize_takes_the_largest_of_spec_status_and_allocated() -> No
     assert units(held_requests(refused)) == (3000, 0)
 
 
-TAKEN = [{"resourceClaimName": "c", "resources": {"cpu": "2"}}, {"resourceClaimName": "d", "resources": {"cpu": "1"}}]
+def running(name: str, allocated: Any = None, in_force: Any = None) -> dict[str, Any]:
+    """The status of a container; each of the two only if it is given."""
+    written = {} if allocated is None else {"allocatedResources": allocated}
+    return {"name": name, **written} | ({} if in_force is None else {"resources": in_force})
+
+
+def resized(*containers: dict[str, Any], init: Any = (), statuses: Any = (), spec: Any = None, **status: Any) -> Pod:
+    """A pod on a node; `statuses` are those of containers, and of init containers if there are any."""
+    place = "initContainerStatuses" if init else "containerStatuses"
+    written = {place: list(statuses), **status} if statuses else status
+    return a_pod(nodeName="n", containers=list(containers), initContainers=list(init), status=written, **(spec or {}))
+
+
+C1, C2 = a_container("c1", cpu="1"), a_container("c2", cpu="2")
+IN_FORCE_5 = {"requests": {"cpu": "5"}}
+RESIZED = {
+    "upstream: in force without being asked for": (
+        resized(a_container("c1"), statuses=[running("c1", in_force={"requests": {"cpu": "2"}})]),
+        2000,
+    ),
+    "upstream: the same of a sidecar": (
+        resized(init=[a_container("c1", "Always")], statuses=[running("c1", in_force={"requests": {"cpu": "2"}})]),
+        2000,
+    ),
+    "upstream: the larger of two sums and not the sum of the larger": (
+        resized(C1, C2, statuses=[running("c1", {"cpu": "2"}), running("c2", {"cpu": "1"})]),
+        3000,
+    ),
+    "upstream: the status of the pod as a whole": (
+        resized(C1, allocatedResources={"cpu": "4"}, resources={"requests": {"cpu": "3"}}),
+        4000,
+    ),
+    "upstream: nothing is allocated to the pod as a whole": (
+        resized(C1, statuses=[running("c1", {"cpu": "6"}, IN_FORCE_5)], resources={"requests": {"cpu": "3"}}),
+        6000,
+    ),
+    "upstream: nothing is in force for the pod as a whole": (
+        resized(C1, statuses=[running("c1", {"cpu": "6"}, IN_FORCE_5)], allocatedResources={"cpu": "6"}),
+        6000,
+    ),
+    "upstream: requests of the pod, and its status": (
+        resized(
+            C1,
+            spec={"resources": {"requests": {"cpu": "2"}}},
+            allocatedResources={"cpu": "3"},
+            resources={"requests": {"cpu": "3.5"}},
+        ),
+        3500,
+    ),
+    "upstream: requests of the pod that cannot be had": (
+        resized(
+            C1,
+            spec={"resources": {"requests": {"cpu": "10"}}},
+            conditions=[INFEASIBLE],
+            allocatedResources={"cpu": "3"},
+            resources={"requests": {"cpu": "4"}},
+        ),
+        4000,
+    ),
+    "allocated, and nothing known of what is in force": (resized(C1, statuses=[running("c1", {"cpu": "7"})]), 7000),
+    "in force is unset: what is allocated": (resized(C2, statuses=[running("c2", {"cpu": "1"}, {})]), 2000),
+    "allocated is empty, not unset": (resized(C1, statuses=[running("c1", {})], conditions=[INFEASIBLE]), 0),
+    "infeasible, and a container without status": (
+        resized(C1, C2, statuses=[running("c1", {"cpu": "1"})], conditions=[INFEASIBLE]),
+        1000,
+    ),
+    "infeasible, and no status at all": (resized(C1, C2, conditions=[INFEASIBLE]), 0),
+    "infeasible, and an init container without status": (
+        resized(C1, init=[a_container("i", cpu="9")], conditions=[INFEASIBLE]),
+        0,
+    ),
+    "an init container was given more": (
+        resized(C1, init=[a_container("i", cpu="1")], statuses=[running("i", {"cpu": "4"})]),
+        4000,
+    ),
+    "one status: the others count with their spec in all sums": (
+        resized(C1, C2, statuses=[running("c1", {"cpu": "3"})]),
+        5000,
+    ),
+    "of two statuses with a name the first counts": (
+        resized(C1, statuses=[running("c1", {"cpu": "3"}), running("c1", {"cpu": "8"})]),
+        3000,
+    ),
+    "the status names a resource that the spec of the pod does not": (
+        resized(
+            a_container("c1", memory="1Gi"),
+            spec={"resources": {"requests": {"memory": "1Gi"}}},
+            resources={"requests": {"cpu": "2", "example.com/x": "1"}},
+        ),
+        2000,
+    ),
+}
+
+
+@pytest.mark.parametrize(("pod", "cpu_milli"), RESIZED.values(), ids=RESIZED.keys())
+def test_v137_7_requests_during_a_resize(pod: Pod, cpu_milli: int) -> None:
+    assert units(held_requests(pod))[0] == cpu_milli
+    assert pod.shape.held.get("cpu", (0, 0))[0] == cpu_milli
+
+
+def test_v137_7_defaults_count_in_each_sum() -> None:
+    """Where a resize is infeasible and a container has no status, only the defaults of scoring count for it."""
+    pod = resized(C1, C2, conditions=[INFEASIBLE])
+    assert (units(held_requests(pod)), units(held_non_zero(pod))) == ((0, 0), (200, 400 * MI))
+    pod = resized(a_container("c1"), statuses=[running("c1", {"cpu": "50m"})])
+    assert units(held_non_zero(pod)) == (100, 200 * MI)
+
+
+def test_v137_7_a_status_does_not_count_where_the_gate_is_off() -> None:
+    """InPlacePodLevelResourcesVerticalScaling: containers are added up then."""
+    pod = resized(C1, allocatedResources={"cpu": "4"}, resources={"requests": {"cpu": "3"}})
+    off = CountedPods({"InPlacePodLevelResourcesVerticalScaling": False})
+    assert off.counted(pod).shape.held["cpu"][0] == 1000
+    assert CountedPods({}).counted(pod).shape.held["cpu"][0] == 4000
+
+
+CPU = st.one_of(st.none(), st.builds(dict), st.builds(lambda cpu: {"cpu": cpu}, st.integers(0, 9)))
+ONE = st.tuples(st.sampled_from(["plain", "init", "sidecar"]), CPU, CPU, CPU, st.booleans())
+
+
+@given(st.lists(ONE, min_size=1, max_size=5), st.booleans(), CPU, CPU)
+def test_v137_7_requests_are_those_of_a_plain_calculation(
+    ones: list[tuple[str, Any, Any, Any, bool]], is_infeasible: bool, pod_allocated: Any, pod_in_force: Any
+) -> None:
+    containers: list[Any] = []
+    init: list[Any] = []
+    statuses: list[Any] = []
+    for number, (kind, asked, allocated, in_force, has_status) in enumerate(ones):
+        written = {
+            **a_container(f"c{number}", "Always" if kind == "sidecar" else None),
+            "resources": {"requests": asked},
+        }
+        (containers if kind == "plain" else init).append(written)
+        if has_status:
+            statuses.append((kind, running(f"c{number}", allocated, {"requests": in_force})))
+    status: dict[str, Any] = {
+        "containerStatuses": [each for kind, each in statuses if kind == "plain"],
+        "initContainerStatuses": [each for kind, each in statuses if kind != "plain"],
+        "conditions": [INFEASIBLE] if is_infeasible else [],
+        "allocatedResources": pod_allocated,
+        "resources": {"requests": pod_in_force},
+    }
+    pod = a_pod(nodeName="n", containers=containers, initContainers=init, status=status)
+    expected = _plainly(ones, is_infeasible, pod_allocated, pod_in_force)
+    assert units(held_requests(pod))[0] == 1000 * expected
+    assert pod.shape.held.get("cpu", (0, 0))[0] == 1000 * expected
+
+
+def _plainly(ones: list[tuple[str, Any, Any, Any, bool]], is_infeasible: bool, whole: Any, whole_in_force: Any) -> int:
+    """Cpu by the words of the specification: three sums, then the largest."""
+
+    def first(*lists: Any) -> int:
+        return next((each.get("cpu", 0) for each in lists if each is not None), 0)
+
+    asked, allocated, in_force = [], [], []
+    for kind, spec, given_to, runs_with, has_status in ones:
+        fallback = None if is_infeasible else spec
+        told, told_in_force = (given_to, runs_with) if has_status else (None, None)
+        asked.append((kind, first(spec)))
+        allocated.append((kind, first(told, fallback)))
+        in_force.append((kind, first(told_in_force, told, fallback)))
+    sums = [_sum_and_peak(each) for each in (asked, allocated, in_force)]
+    if whole is not None and whole_in_force is not None:
+        sums[1:] = [first(whole), first(whole_in_force)]
+    return max(sums[1:] if is_infeasible else sums)
+
+
+def _sum_and_peak(amounts: list[tuple[str, int]]) -> int:
+    total = sum(amount for kind, amount in amounts if kind != "init")
+    sidecars = peak = 0
+    for kind, amount in amounts:
+        if kind == "sidecar":
+            sidecars += amount
+            peak = max(peak, sidecars)
+        elif kind == "init":
+            peak = max(peak, amount + sidecars)
+    return max(total, peak)
+
+
+TAKEN = [
+    {"resourceClaimName": "c", "mapping": [{"name": "cpu", "quantity": "1"}, {"name": "cpu"}]},
+    {"resourceClaimName": "d", "overhead": [{"name": "cpu", "perPod": "1"}]},
+    {
+        "resourceClaimName": "e",
+        "containers": ["x", "y"],
+        "mapping": [{"name": "cpu", "quantity": "300m"}],
+        "overhead": [{"name": "cpu", "perPod": "100m", "perContainer": "300m"}],
+    },
+    {"resourceClaimName": "f", "overhead": [{"name": "cpu", "perContainer": "7"}]},
+]
+"""Three CPUs: what devices are, what it costs a pod, and what it costs each container (none of the last claim)."""
 TAKING: list[Any] = [
     pytest.param({}, (3500, GI), (3500, GI), id="one container"),
     pytest.param({"overhead": {"cpu": "1"}}, (4500, GI), (4500, GI), id="with overhead"),

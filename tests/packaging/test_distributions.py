@@ -91,11 +91,19 @@ def installed(built: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) 
     """The folder of the programs of a new environment that has the wheel and what it depends on."""
     folder = tmp_path_factory.mktemp("installed") / "venv"
     subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True, timeout=PATIENCE_S)
-    pip = [str(folder / "bin" / "pip"), "--disable-pip-version-check", "--quiet"]
+    uv = [
+        str(Path(sys.executable).with_name("uv")),
+        "--no-config",
+        "--quiet",
+        "pip",
+        "install",
+        "--python",
+        str(folder),
+    ]
     for wanted in (["--require-hashes", "-r", str(ROOT / "requirements.lock")], ["--no-deps", str(built[".whl"])]):
-        done = subprocess.run([*pip, "install", *wanted], capture_output=True, text=True, timeout=PATIENCE_S)
-        if done.returncode and re.search("No matching distribution|Could not find a version|Connection", done.stderr):
-            pytest.skip("pip finds no index with the packages that Mooring depends on: connect this machine to one")
+        done = subprocess.run([*uv, *wanted], capture_output=True, text=True, timeout=PATIENCE_S)
+        if done.returncode and re.search("no versions of|Failed to fetch|error sending request", done.stderr):
+            pytest.skip("uv finds no index with the packages that Mooring depends on: connect this machine to one")
         assert done.returncode == 0, done.stderr
     return folder / "bin"
 

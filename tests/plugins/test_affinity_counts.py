@@ -32,7 +32,7 @@ def pulls(*weights: int) -> tuple[int, dict[str, int]]:
     pods = Tally(cluster.nodes.capacity)
     for row in (0, 0, 1):
         pods.add((row, 1))
-    found: ByKey = {}
+    found = ByKey()
     for weight in weights:
         add_tally(found, context, ZONE, pods, weight)
     column, counts = found[ZONE].column, found[ZONE].counts

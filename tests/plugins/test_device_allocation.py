@@ -111,8 +111,29 @@ def test_configuration_of_the_claim_goes_to_the_requests_that_it_names_or_to_all
 
 
 def test_an_alternative_is_meant_by_the_name_of_its_request() -> None:
-    claim = a_claim("c", [an_ask(), an_ask()], config=[a_config("x", "r0"), a_config("y", "r0/s0")])
-    assert told(written(claim, preferences=(1,), gpu=a_class())) == [("FromClaim", ["r0"], "x")]
+    config = [a_config("x", "r0"), a_config("y", "r0/s0")]
+    claim = a_claim("c", [an_ask(), an_ask()], an_ask(), config=config)
+    assert told(written(claim, preferences=(1, 0), gpu=a_class())) == [("FromClaim", ["r0"], "x")]
+
+
+COVERING: dict[str, tuple[list[str], tuple[int, ...], list[str] | None]] = {
+    "some requests": (["r1"], (0, 0), ["r1"]),
+    "all requests": (["r1", "r0"], (0, 0), []),
+    "all requests, one by the alternative that was taken": (["r0/s1", "r1"], (1, 0), []),
+    "all requests, one by another alternative": (["r0/s1", "r1"], (0, 0), ["r0/s1", "r1"]),
+    "several alternatives of one request": (["r0/s0", "r0/s1"], (0, 0), ["r0/s0", "r0/s1"]),
+    "alternatives that were not taken": (["r0/s1"], (0, 0), None),
+    "requests that do not exist beside all": (["r0", "r1", "r9"], (0, 0), []),
+}
+
+
+@pytest.mark.parametrize(("named", "taken", "expected"), COVERING.values(), ids=COVERING.keys())
+def test_v137_17_4_a_configuration_is_there_once_and_names_no_request_if_it_is_for_all(
+    named: list[str], taken: tuple[int, ...], expected: list[str] | None
+) -> None:
+    claim = a_claim("c", [an_ask(), an_ask()], an_ask(), config=[a_config("x", *named)])
+    found = told(written(claim, preferences=taken, gpu=a_class()))
+    assert found == ([] if expected is None else [("FromClaim", expected, "x")])
 
 
 def test_each_configuration_of_a_class_is_there_once_with_all_requests_of_the_class() -> None:
@@ -125,7 +146,7 @@ def test_each_configuration_of_a_class_is_there_once_with_all_requests_of_the_cl
 def test_a_request_of_no_known_kind_has_no_class() -> None:
     claim = a_claim("c", [], config=[a_config("x", "r0")])
     nameless: Any = {"": a_class("", config=[{"opaque": {"driver": DRIVER, "parameters": "nameless"}}])}
-    assert told(written(claim, **nameless)) == [("FromClass", ["r0"], "nameless"), ("FromClaim", ["r0"], "x")]
+    assert told(written(claim, **nameless)) == [("FromClass", [], "nameless"), ("FromClaim", [], "x")]
 
 
 # ---- where the devices can be used

@@ -9,7 +9,7 @@ from device_building import a_claim, a_device, a_slice, an_allocation
 from mooring.cluster.claims.claim_ledger import ClaimLedger
 from mooring.model.devices import DeviceCapacity
 from mooring.model.quantity import parse
-from mooring.plugins.devices.device_capacity import Counters, binary, fits, share_of, shares_of
+from mooring.plugins.devices.device_capacity import CapacityFault, Counters, fits, share_of, shares_of
 from mooring.plugins.devices.pools import PoolView, gather_pools, view_of
 
 RANGE = {"min": "2Gi", "max": "8Gi", "step": "2Gi"}
@@ -103,12 +103,107 @@ def test_a_capacity_that_the_request_does_not_name_counts_with_its_default() -> 
     }
 
 
+# ---- ranges with steps (v1.37, 17.5)
+
+HALF = {"min": "200m", "step": "100m", "max": "1"}
+MOST = "9223372036854775807"
+STEPS: dict[str, tuple[str, dict[str, str], str, str]] = {
+    # requested, range, taken, taken without the gate
+    "up to a step below one unit": ("250m", HALF, "300m", "1"),
+    "on a step below one unit": ("300m", HALF, "300m", "1"),
+    "at least the minimum": ("100m", HALF, "200m", "200m"),
+    "a whole number is written without thousandths": ("950m", HALF, "1", "1"),
+    "no steps: the request itself": ("250m", {"min": "200m"}, "250m", "250m"),
+    "the format of the step, decimal": ("3", {"min": "1", "step": "1000"}, "1001", "1001"),
+    "the format of the step, a power of ten": ("1500", {"min": "1k", "step": "1k"}, "2k", "2k"),
+    "the format of the step, binary": ("3Gi", {"min": "2147483648", "step": "2Gi"}, "4Gi", "4Gi"),
+    "binary, but less than 1024": ("3", {"min": "2", "step": "0.0078125Ki"}, "10", "10"),
+    "the format of the step, an exponent": ("1500", {"min": "1000", "step": "1e3"}, "2e3", "2e3"),
+    "an exponent below one unit": ("150m", {"min": "100m", "step": "100e-3"}, "200e-3", "1"),
+    "a step that is finer than thousandths": ("1500m", {"min": "1", "step": "100u"}, "2", "2"),
+    "a minimum that is finer than thousandths": ("1500m", {"min": "500u", "step": "1"}, "2", "2"),
+    "a maximum that is too large for thousandths": ("1500m", {"min": "500m", "step": "1", "max": MOST}, "2", "2"),
+    "a step of nothing": ("1500m", {"min": "1", "step": "0"}, "1500m", "1500m"),
+}
+
+
+@pytest.mark.parametrize(("requested", "allowed", "taken", "whole"), STEPS.values(), ids=STEPS.keys())
+def test_v137_17_5_requests_are_rounded_up_to_a_step(
+    requested: str, allowed: dict[str, str], taken: str, whole: str
+) -> None:
+    capacity = a_capacity(validRange=allowed)
+    for is_fractional, expected in ((True, taken), (False, whole)):
+        share = share_of(requested, capacity, is_fractional)
+        assert (share.nano, share.text) == (parse(expected), expected)
+
+
+UNREPRESENTABLE: dict[str, tuple[str, dict[str, str], bool, str]] = {
+    "finer than thousandths": (
+        "100500u",
+        {"min": "100m", "step": "1m"},
+        True,
+        "request 100500u is not a representable milli value",
+    ),
+    "too many thousandths": (
+        MOST,
+        {"min": "1", "step": "2"},
+        True,
+        f"request {MOST} is not a representable milli value",
+    ),
+    "too much for the last step in thousandths": (
+        "9223372036854775807m",
+        {"min": "0", "step": "2"},
+        True,
+        "rounding request 9223372036854775807m up to the next step passes the milli-value range",
+    ),
+    "too many units": (
+        "9223372036854775808",
+        {"min": "1", "step": "2"},
+        False,
+        "request 9223372036854775808 exceeds MaxInt64",
+    ),
+    "too much for the last step": (
+        MOST,
+        {"min": "0", "step": "2"},
+        False,
+        f"rounding request {MOST} up to the next step passes MaxInt64",
+    ),
+}
+
+
 @pytest.mark.parametrize(
-    ("units", "text"),
-    [(0, "0"), (1023, "1023"), (1024, "1Ki"), (1536, "1536"), (3 << 20, "3Mi"), (1 << 30, "1Gi"), (1 << 70, "1024Ei")],
+    ("requested", "allowed", "is_fractional", "why"), UNREPRESENTABLE.values(), ids=UNREPRESENTABLE.keys()
 )
-def test_amounts_are_written_with_the_largest_binary_suffix_that_is_exact(units: int, text: str) -> None:
-    assert binary(units) == text
+def test_v137_17_5_amounts_that_do_not_fit_64_bits_are_a_fault(
+    requested: str, allowed: dict[str, str], is_fractional: bool, why: str
+) -> None:
+    capacities = {"small": a_capacity(), "memory": a_capacity(validRange=allowed)}
+    with pytest.raises(CapacityFault) as raised:
+        fits(capacities, {"small": "99Gi", "memory": requested}, is_fractional=is_fractional)
+    what = "capacity request cannot be represented in the device's range arithmetic"
+    assert str(raised.value) == f'capacity "memory": {what}: {why}', "a fault wins over what does not fit"
+
+
+@pytest.mark.parametrize(
+    "capacity", [a_capacity(), a_capacity(default="-1"), msgspec.convert({"value": "-1"}, DeviceCapacity)], ids=str
+)
+def test_v137_17_5_a_negative_amount_is_a_fault(capacity: DeviceCapacity) -> None:
+    requested = {"memory": "-1"} if capacity == a_capacity() else None
+    with pytest.raises(CapacityFault, match='^capacity "memory": capacity value is negative$'):
+        fits({"memory": capacity}, requested)
+
+
+def test_v137_17_5_steps_below_one_unit_are_checked() -> None:
+    def is_right(value: str, is_fractional: bool = True, **policy: Any) -> bool:
+        capacity = msgspec.convert({"value": value, "requestPolicy": policy}, DeviceCapacity)
+        return fits({"memory": capacity}, None, is_fractional=is_fractional)
+
+    assert is_right("900m", validRange=HALF)
+    assert not is_right("950m", validRange=HALF), "all of it is not on a step"
+    assert not is_right("900100u", validRange=HALF), "finer than a step can be"
+    assert not is_right("1100m", validRange=HALF), "more than the maximum"
+    assert is_right("950m", is_fractional=False, validRange=HALF), "in whole units it is 1, as the minimum"
+    assert is_right("950m", validRange=HALF, default="950m"), "the default is always right"
 
 
 # ---- counters that devices of a pool share

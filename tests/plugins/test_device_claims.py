@@ -11,10 +11,9 @@ from device_building import DRIVER, a_claim, a_class, an_allocation, an_ask, cla
 from gangs import a_member
 from mooring.cluster.cluster import Cluster
 from mooring.framework.contract.events import Change
-from mooring.framework.contract.points import Handle
 from mooring.framework.contract.status import PluginError, final
 from mooring.model.devices import ClaimConsumer, ResourceClaim
-from mooring.model.pod import Pod
+from mooring.plugins.devices.claim_checks import examine, reach_of, settled_score
 from mooring.plugins.devices.device_claims import (
     DEVICE_EVENTS,
     MARK,
@@ -34,7 +33,7 @@ from mooring.plugins.devices.device_claims import (
     served_by_devices,
 )
 from mooring.plugins.devices.device_demand import DeviceFeatures, Fatal, read_demand
-from mooring.plugins.devices.dynamic_resources import DynamicResources, examine, reach_of, settled_score
+from mooring.plugins.devices.dynamic_resources import DynamicResources
 
 GPU, NIC = "example.com/gpu", "example.com/nic"
 JsonObject = dict[str, Any]
@@ -69,7 +68,7 @@ def test_a_claim_is_reserved_for_a_group_by_kind_and_name_where_that_counts() ->
 
 
 def owned_by(**owner: Any) -> ResourceClaim:
-    reference = {"apiVersion": "scheduling.k8s.io/v1alpha2", "kind": "PodGroup", "name": "gang", "uid": "uid-gang"}
+    reference = {"apiVersion": "scheduling.k8s.io/v1beta1", "kind": "PodGroup", "name": "gang", "uid": "uid-gang"}
     return a_claim("made", metadata={"ownerReferences": [{**reference, "controller": True, **owner}]})
 
 
@@ -296,32 +295,27 @@ def test_a_claim_asks_for_what_devices_serve() -> None:
 def test_an_allocated_claim_needs_no_check_and_the_extended_one_no_class() -> None:
     cluster = a_cluster(a_claim("c"))
     missing = an_ask(device_class="gone")
-    features = DeviceFeatures()
-    assert examine(cluster, a_claim("c", missing, status=GIVEN), False, features) is None
-    assert examine(cluster, a_claim("c", missing), True, features) is None
-    assert examine(cluster, a_claim("c", missing), False, features) == final(
-        "request r0: device class gone does not exist"
-    )
+    assert examine(cluster, a_claim("c", missing, status=GIVEN), False) is None
+    assert examine(cluster, a_claim("c", missing), True) is None
+    assert examine(cluster, a_claim("c", missing), False) == final("request r0: device class gone does not exist")
     cluster.claims.begin(a_claim("c", status=GIVEN))
-    assert examine(cluster, a_claim("c"), True, features) == final(
+    assert examine(cluster, a_claim("c"), True) == final(
         "resource claim default/c is in the process of being allocated"
     )
 
 
 def test_all_requests_and_alternatives_are_checked_in_order() -> None:
     cluster = a_cluster(a_class())
-    features = DeviceFeatures()
     second = a_claim("c", an_ask(), an_ask(device_class="x"), an_ask(device_class="y"))
-    assert examine(cluster, second, False, features) == final("request r1: device class x does not exist")
+    assert examine(cluster, second, False) == final("request r1: device class x does not exist")
     third = a_claim("c", [an_ask(), an_ask()], an_ask(device_class="y"))
-    assert examine(cluster, third, False, features) == final("request r1: device class y does not exist")
-    assert examine(cluster, a_claim("c", an_ask(), [an_ask(), an_ask()]), False, features) is None
-    assert examine(cluster, a_claim("c", []), False, DeviceFeatures(prioritized_list=False)) == final(
+    assert examine(cluster, third, False) == final("request r1: device class y does not exist")
+    assert examine(cluster, a_claim("c", an_ask(), [an_ask(), an_ask()]), False) is None
+    assert examine(cluster, a_claim("c", []), False) == final(
         "resource claim default/c, request r0: unknown request type"
     )
-    assert examine(cluster, a_claim("c", an_ask()), False, DeviceFeatures(prioritized_list=False)) is None
     with pytest.raises(PluginError) as raised:
-        examine(cluster, a_claim("c", [an_ask(), an_ask(device_class="")]), False, features)
+        examine(cluster, a_claim("c", [an_ask(), an_ask(device_class="")]), False)
     assert str(raised.value) == "request r0/s1: unsupported request type"
 
 
@@ -373,8 +367,8 @@ def test_the_events_are_those_that_upstream_registers() -> None:
     heard = {name for each in DEVICE_EVENTS for name in each.event.names()}
     assert heard == {
         *("Node/Add", "Node/UpdateNodeLabel", "Node/UpdateNodeAllocatable"),
-        "Pod/UpdatePodGeneratedResourceClaim",
-        *(f"resource.k8s.io/{kind}/{action}" for kind in KINDS for action in ("Add", "Update")),
+        *("TargetPod/UpdatePodGeneratedResourceClaim", "resource.k8s.io/ResourceClaim/All"),
+        *(f"resource.k8s.io/{kind}/{action}" for kind in KINDS[1:] for action in ("Add", "Update")),
     }
 
 
@@ -390,16 +384,14 @@ def test_a_change_of_a_claim_is_about_the_pods_that_name_it_unless_devices_are_f
     assert list(keys.of_change(Change(None, free, cluster)) or ()) == ["default/c"]
     assert list(keys.of_change(Change(free, given, cluster)) or ()) == ["default/c"]
     assert keys.of_change(Change(given, free, cluster)) is None
-    assert keys.of_change(Change(free, None, cluster)) is None
+    assert keys.of_change(Change(given, None, cluster)) is None
+    assert list(keys.of_change(Change(free, None, cluster)) or ()) == []
 
 
 def test_a_claim_concerns_pods_with_claims_or_extended_resources() -> None:
-    def concerns(pod: Pod) -> tuple[bool, bool]:
-        return DynamicResources.concerns(pod), DynamicResources(None, Handle()).may_help(pod, Cluster())
-
-    assert concerns(a_pod("p", cpu="1")) == (False, False)
-    assert concerns(claiming(a_pod("p"), "c")) == (True, True)
-    assert concerns(a_pod("p", requests={GPU: 1})) == (True, True)
+    assert not DynamicResources.concerns(a_pod("p", cpu="1"))
+    assert DynamicResources.concerns(claiming(a_pod("p"), "c"))
+    assert DynamicResources.concerns(a_pod("p", requests={GPU: 1}))
 
 
 # ---- what claims ask for
@@ -407,20 +399,26 @@ def test_a_claim_concerns_pods_with_claims_or_extended_resources() -> None:
 
 def test_gates_switch_features_one_by_one() -> None:
     names = {
-        "DRAPrioritizedList": "prioritized_list",
         "DRAPartitionableDevices": "partitionable",
         "DRADeviceTaints": "taints",
         "DRAConsumableCapacity": "consumable_capacity",
         "DRADeviceBindingConditions": "binding_conditions",
-        "DRAResourceClaimDeviceStatus": "binding_conditions",
-        "DRAExtendedResource": "extended_resources",
+        "DRAFractionalCapacityRange": "fractional_ranges",
+    }
+    alpha = {
+        "DRAListTypeAttributes": "list_attributes",
+        "DRADerivedAttributes": "derived_attributes",
+        "DRADeviceCompatibilityGroups": "compatibility_groups",
+        "DRAOptionalNodeOperations": "optional_node_operations",
+        "DRANodeAllocatableResources": "node_resources",
     }
     for gate, feature in names.items():
         assert DeviceFeatures.of({gate: False}) == DeviceFeatures(**{feature: False})
-    assert DeviceFeatures.of({"DRAListTypeAttributes": True}) == DeviceFeatures(list_attributes=True)
-    assert DeviceFeatures.of({"DRANodeAllocatableResources": True}) == DeviceFeatures(node_resources=True)
-    assert DeviceFeatures(list_attributes=True).dialect.has_lists and not DeviceFeatures().dialect.has_lists
-    assert not DeviceFeatures(consumable_capacity=False).dialect.has_sharing
+    for gate, feature in alpha.items():
+        chosen = DeviceFeatures.of({gate: True})
+        assert chosen == DeviceFeatures(**{feature: True})
+        assert chosen.is_experimental is (feature != "node_resources")
+    assert not DeviceFeatures().is_experimental
 
 
 def test_a_request_is_read_with_all_that_it_says() -> None:

@@ -97,11 +97,12 @@ def test_a_value_of_an_unknown_type_equals_nothing() -> None:
         constraint = a_constraint(SAME, has_lists=has_lists)
         assert constraint.admit(PLAIN, a_site()) is alone
     assert admitted(a_constraint(SAME), (PLAIN, a_site()), (PLAIN, a_site())) == [True, False]
+    alone_of = {False: True, True: False}
     for has_lists in (False, True):
         constraint = a_constraint(DISTINCT, has_lists=has_lists)
         sites = (a_site(), a_site(), a_site(int=1))
         picks = zip((PLAIN, BESIDE, BESIDE), sites, strict=True)
-        assert admitted(constraint, *picks) == [True, False, True]
+        assert admitted(constraint, *picks) == [alone_of[has_lists], False, True]
 
 
 @pytest.mark.parametrize("has_lists", [False, True])
@@ -118,13 +119,17 @@ def test_devices_of_requests_differ_in_their_values(has_lists: bool) -> None:
 
 
 @pytest.mark.parametrize("has_lists", [False, True])
-def test_only_the_last_value_of_a_request_is_remembered(has_lists: bool) -> None:
-    """Parity: upstream keeps one value for each request, and none once a device of the request was dropped."""
+def test_v137_17_4_a_device_differs_from_all_devices_that_are_picked(has_lists: bool) -> None:
     constraint = a_constraint(DISTINCT, has_lists=has_lists)
-    sites = (a_site(int=1), a_site(int=2), a_site(int=1))
-    assert admitted(constraint, *((PLAIN, site) for site in sites)) == [True, True, True]
-    constraint.drop(PLAIN, sites[2])
-    assert constraint.admit(BESIDE, a_site(int=2))
+    sites = (a_site(int=1), a_site(int=2), a_site(int=1), a_site(int=2), a_site(int=3))
+    assert admitted(constraint, *((PLAIN, site) for site in sites)) == [True, True, False, False, True]
+    constraint.drop(PLAIN, sites[4])
+    assert admitted(constraint, *((BESIDE, site) for site in sites)) == [False, False, False, False, True]
+    constraint.drop(BESIDE, sites[4])
+    constraint.drop(PLAIN, sites[1])
+    assert admitted(constraint, *((SUB, site) for site in sites[:2])) == [False, True], (
+        "only the last one was forgotten"
+    )
 
 
 # ---- lists
@@ -135,6 +140,19 @@ def test_devices_match_while_they_have_a_value_in_common() -> None:
     sites = (a_site(ints=[1, 2, 3]), a_site(ints=[2, 3]), a_site(ints=[1]), a_site(ints=[3, 4]), a_site(int=2))
     assert admitted(constraint, *((PLAIN, site) for site in sites)) == [True, True, False, True, False]
     assert admitted(constraint, (PLAIN, a_site(int=3)), (PLAIN, a_site(ints=[]))) == [True, False]
+
+
+def test_v137_17_7_values_in_common_come_back_with_each_device_that_is_dropped() -> None:
+    constraint = a_constraint(SAME, has_lists=True)
+    one, two, three = a_site(ints=[1, 2, 3]), a_site(ints=[2, 3]), a_site(int=3)
+    assert admitted(constraint, (PLAIN, one), (PLAIN, two), (PLAIN, three), (PLAIN, a_site(int=2))) == [
+        *(True, True, True, False)
+    ]
+    constraint.drop(PLAIN, three)
+    assert admitted(constraint, (PLAIN, a_site(int=2)), (PLAIN, a_site(int=3))) == [True, False]
+    for dropped in (a_site(int=2), two):
+        constraint.drop(PLAIN, dropped)
+    assert admitted(constraint, (PLAIN, a_site(int=1))) == [True]
 
 
 def test_values_of_different_types_have_nothing_in_common() -> None:

@@ -6,29 +6,27 @@ import msgspec
 import pytest
 
 from build import a_pod
-from device_building import a_claim, an_allocation, claiming
+from device_building import a_claim, a_status, an_allocation, claiming
 from gangs import a_group, a_member
-from mooring.cluster.claims.claim_ledger import claim_id
 from mooring.cluster.cluster import Cluster
+from mooring.cluster.pods.group_tree import GroupName
 from mooring.framework.contract.context import SchedulingContext
+from mooring.framework.contract.group_points import GroupFitError
 from mooring.framework.contract.intents import Intent, Write, WriteFault
 from mooring.framework.contract.points import SchedulerServices
-from mooring.framework.contract.status import PluginError, curable, final
+from mooring.framework.contract.status import PluginError, Rejection, curable
 from mooring.model.devices import ClaimConsumer, ResourceClaim
 from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
-from mooring.model.pod_spec import NodeAllocatableClaimStatus
 from mooring.model.workloads import PodGroup
 from mooring.plugins.devices.device_claims import ClaimState, Unresolved, claim_for
-from mooring.plugins.devices.giving_back import free_devices, give_back, withdraw
+from mooring.plugins.devices.giving_back import free_devices, free_for_group, give_back, withdraw
 from mooring.plugins.devices.group_claims import (
     count_on,
     group_consumers,
     idle_group_claims,
     offer_to_group,
     pending_in_group,
-    pods_using,
-    resources_in_group,
 )
 from volume_asking import a_context
 
@@ -111,8 +109,8 @@ def test_a_claim_that_was_never_written_is_not_deleted() -> None:
     world = World()
     extended = claim_for(world.pod, world.cluster.claims)
     for state in (ClaimState([extended], extended=extended), ClaimState([a_claim("a")])):
-        assert free_devices(world.context, state, world.services).rejection == curable("still not schedulable")
-    assert free_devices(world.context, ClaimState(), world.services).rejection == curable("no new claims to deallocate")
+        assert free_devices(world.context, state, world.services).rejection == curable()
+    assert free_devices(world.context, ClaimState(), world.services).rejection == curable()
     assert world.wanted == []
 
 
@@ -132,11 +130,27 @@ def a_group_world(*more: KubeObject, gates: dict[str, bool] | None = None, **cla
     return World(*items, pod=claiming(a_member("p"), "shared"), gates=gates)
 
 
+def free_for(world: World, state: ClaimState) -> Rejection:
+    """The answer of PodGroupPostFilter for a group with one member, the pod of the world."""
+    name = GroupName(world.pod.group_key or "")
+    group = world.cluster.pod_group(name.key) or a_group()
+    return free_for_group(
+        GroupFitError(name, group, (world.pod,), world.cluster, (world.context,)), [state], world.services
+    )
+
+
+def test_v137_17_11_a_claim_that_only_the_group_uses_is_freed() -> None:
+    world = a_group_world()
+    claim = a_claim("shared", status={**GIVEN, "reservedFor": [OF_GROUP]})
+    found = free_for(world, ClaimState([claim], unavailable={0}))
+    assert found == curable("deallocation of PodGroup ResourceClaim completed")
+    assert len(world.writes()) == 1
+
+
 def test_a_claim_of_a_group_without_pods_on_nodes_is_withdrawn() -> None:
     world = a_group_world()
     state = ClaimState([a_claim("shared", status=GIVEN)])
-    found = free_devices(world.context, state, world.services).rejection
-    assert found == final("ResourceClaim unreserved for PodGroup")
+    assert free_for(world, state) == curable("ResourceClaim unreserved for PodGroup")
     (write,) = world.writes()
     assert write.form == "strategic" and isinstance(write.body, dict)
     assert write.body["status"] == {"reservedFor": [{"$patch": "delete", "uid": "uid-gang"}]}
@@ -156,19 +170,19 @@ def test_a_claim_of_a_group_without_pods_on_nodes_is_withdrawn() -> None:
     ids=["without its gate", "without groups", "of another pod", "without devices", "with a pod on a node"],
 )
 def test_other_claims_of_groups_stay_as_they_are(world: World) -> None:
-    found = free_devices(world.context, ClaimState([a_claim("x")]), world.services)
-    assert (found.rejection, world.wanted) == (curable("still not schedulable"), [])
+    found = free_for(world, ClaimState([a_claim("x")]))
+    assert (found, world.wanted) == (curable("deallocation and deletion of ResourceClaims completed"), [])
 
 
 def test_members_that_the_attempt_has_placed_itself_do_not_count() -> None:
     world = a_group_world()
     groups = world.cluster.groups
     assert groups is not None
-    with groups.cycle(world.pod):
+    with groups.cycle([world.pod.group_key or ""]):
         groups.add(a_member("there", nodeName="n"))
         assert [claim.name for claim, _ in idle_group_claims(world.pod, world.cluster)] == ["shared"]
     assert list(idle_group_claims(world.pod, world.cluster)) == []
-    with groups.cycle(world.pod):
+    with groups.cycle([world.pod.group_key or ""]):
         assert list(idle_group_claims(world.pod, world.cluster)) == []
 
 
@@ -184,8 +198,8 @@ def test_each_claim_of_the_group_is_looked_at() -> None:
 def test_a_group_that_is_missing_is_an_error() -> None:
     world = World(pod=a_member("p"))
     with pytest.raises(PluginError) as raised:
-        free_devices(world.context, ClaimState([a_claim("x")]), world.services)
-    assert str(raised.value) == 'podgroup.scheduling.k8s.io "gang" not found'
+        free_for(world, ClaimState([a_claim("x")]))
+    assert str(raised.value) == "pod group object not found for pod group default/gang"
 
 
 def test_the_claims_of_the_group_are_found_among_those_of_the_pod() -> None:
@@ -208,17 +222,6 @@ def test_an_entry_without_a_source_is_told() -> None:
     assert str(raised.value) == "PodGroup default/gang claim x: none of the supported fields are set"
 
 
-def test_the_pods_that_use_a_claim_are_those_in_it_or_in_its_groups() -> None:
-    claim = a_claim("c", status={**GIVEN, "reservedFor": [MINE, OF_GROUP]})
-    world = World(claim, a_member("there", nodeName="n"), a_member("waits"))
-    assert pods_using(world.cluster, claim) == ["uid-p", "uid-there"]
-    assert pods_using(World(claim, gates={}).cluster, claim) == ["uid-p", "uid-gang"]
-    assert pods_using(world.cluster, a_claim("c")) == []
-    world.cluster.claims.begin(claim)
-    world.cluster.claims.share(claim_id(claim), "uid-sharer")
-    assert pods_using(world.cluster, claim) == ["uid-sharer", "uid-p", "uid-there"]
-
-
 # ---- allocations that a group shares
 
 
@@ -226,22 +229,18 @@ def test_members_of_a_group_count_on_an_allocation_of_the_same_attempt() -> None
     claim = a_claim("c", status=GIVEN)
     world, free = World(pod=a_member("p")), a_claim("c")
     world.cluster.claims.begin(claim)
-    assert not offer_to_group(world.context, free, {"cpu": "1"}), "the pod is tried alone"
+    assert not offer_to_group(world.context, free), "the pod is tried alone"
     assert pending_in_group(world.context, free) is None
     groups = world.cluster.groups
     assert groups is not None
-    with groups.cycle(world.pod):
+    with groups.cycle([world.pod.group_key or ""]):
         assert pending_in_group(world.context, free) is None, "it was not offered"
-        assert resources_in_group(world.context, free) == {}
-        assert offer_to_group(world.context, free, {"cpu": "1"})
+        assert offer_to_group(world.context, free)
         assert pending_in_group(world.context, free) is claim
-        assert resources_in_group(world.context, free) == {"cpu": "1"}
-        assert resources_in_group(world.context, a_claim("other")) == {}
         follower = a_context(world.cluster, a_member("q"))
         assert count_on(follower, free) is claim.status.allocation
         assert world.cluster.claims.sharers("uid-c") == ["uid-p", "uid-q"]
     assert pending_in_group(world.context, free) is None
-    assert resources_in_group(world.context, free) == {}
     with pytest.raises(PluginError) as raised:
         count_on(follower, free)
     assert str(raised.value) == "claim allocation not found for node"
@@ -250,9 +249,8 @@ def test_members_of_a_group_count_on_an_allocation_of_the_same_attempt() -> None
 def test_without_groups_nothing_is_shared() -> None:
     world = World(pod=a_member("p"), gates={})
     world.cluster.claims.begin(a_claim("c", status=GIVEN))
-    assert not offer_to_group(world.context, a_claim("c"), {})
+    assert not offer_to_group(world.context, a_claim("c"))
     assert pending_in_group(world.context, a_claim("c")) is None
-    assert resources_in_group(world.context, a_claim("c")) == {}
     assert world.cluster.claims.sharers("uid-c") == []
 
 
@@ -311,11 +309,12 @@ def test_what_another_pod_is_about_to_write_stays_pending() -> None:
 
 def test_what_devices_took_from_the_node_is_given_back() -> None:
     world = World()
-    state = ClaimState([a_claim("c")], node_resources=[NodeAllocatableClaimStatus("c", ["main"], {"cpu": "1"})])
+    state = ClaimState([a_claim("c")], node_resources=[a_status("c", ["main"], cpu="1")])
     give_back(world.context, state, world.services)
     (write,) = world.writes()
     assert (write.kind, write.name, write.subresource) == (Pod, "p", "status")
-    assert write.body == {"status": {"nodeAllocatableResourceClaimStatuses": None}}
+    status: dict[str, Any] = {"nodeAllocatableResourceClaimStatuses": []}
+    assert write.body == {"metadata": {"uid": "uid-p"}, "status": status}, "a list of nothing clears the field"
 
 
 def a_pending(claim: ResourceClaim) -> ResourceClaim:

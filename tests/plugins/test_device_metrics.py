@@ -18,8 +18,9 @@ def test_what_is_counted() -> None:
     metrics.waited([msgspec.convert(each, AllocatedDevice) for each in (slow, quick)], "timeout", 3.0)
     registry.fold()
     lines = registry.text().splitlines()
-    assert 'scheduler_resourceclaim_creates_total{status="success"} 1' in lines
-    assert 'scheduler_resourceclaim_creates_total{status="failure"} 1' in lines
+    for status in ("success", "failure"):  # v1.37, 20.3
+        owner = f'status="{status}",admin_access="false",owner_api_group="",owner_api_kind="Pod"'
+        assert f"dynamic_resource_allocation_resourceclaim_creates_total{{{owner}}} 1" in lines
     labels = 'profile="default-scheduler",driver="{}",status="timeout"'
     about = "scheduler_dra_bindingconditions_"
     assert f"{about}allocations_total{{{labels.format('slow.io')}}} 1" in lines

@@ -11,10 +11,8 @@ from device_building import DRIVER, a_claim, a_class, a_device, a_slice, an_allo
 from gangs import a_group, a_member
 from mooring.cluster.cluster import Cluster
 from mooring.framework.contract.intents import WriteFault
-from mooring.framework.contract.status import PluginError
-from mooring.model.devices import Device, DeviceAttribute, DeviceClass, NodeAllocatableMapping
+from mooring.model.devices import Device, DeviceAttribute, DeviceClass
 from mooring.model.meta import KubeObject
-from mooring.model.quantity import parse
 from mooring.plugins.devices import effort as device_effort
 from mooring.plugins.devices import node_groups
 from mooring.plugins.devices.allocation import (
@@ -28,13 +26,11 @@ from mooring.plugins.devices.allocation import (
 )
 from mooring.plugins.devices.cel import Matcher, compile_selector
 from mooring.plugins.devices.constraints import find_attribute, value_of, values_of
-from mooring.plugins.devices.device_capacity import Share
 from mooring.plugins.devices.device_claims import Unresolved, is_owned_by
 from mooring.plugins.devices.device_demand import DeviceFeatures, read_demand
 from mooring.plugins.devices.effort import BYTES_A_STEP, COST_A_STEP, CelFault, Effort, TookTooLong
 from mooring.plugins.devices.group_claims import idle_group_claims
 from mooring.plugins.devices.node_groups import DeviceTotals, NodeGroups
-from mooring.plugins.devices.node_resources import _amount, _text
 from mooring.plugins.devices.pools import Likeness, view_of
 
 # ---- attributes
@@ -310,8 +306,7 @@ def test_configuration_of_classes_comes_before_that_of_the_claim() -> None:
     ]
     assert told == [
         ("FromClass", ["r0/s1"], "big"),
-        ("FromClaim", ["r1", "r0/s1"], "both"),
-        ("FromClaim", ["r1", "r0/s1"], "both"),
+        ("FromClaim", [], "both"),
         ("FromClaim", [], "all"),
     ]
 
@@ -396,54 +391,15 @@ def test_a_claim_loses_its_finalizer_before_it_is_deleted() -> None:
         assert (delete.method, delete.name, delete.namespace) == ("DELETE", "c", "default")
 
 
-# ---- what devices take from their node
-
-
-def taken(multiplier: str | None, key: str | None = "memory", share: str | None = "3Gi") -> Any:
-    claim = a_claim("c")
-    pick = a_pick(claim, a_device("d"))
-    pick.shares = None if share is None else {"memory": Share(parse(share), share)}
-    mapping = NodeAllocatableMapping(capacity_key=key or "", allocation_multiplier=multiplier)
-    return _amount(claim, pick, "memory", mapping)
-
-
-def test_a_device_takes_its_share_times_the_multiplier() -> None:
-    assert taken(None) == "3Gi"
-    assert taken("1") == "3Gi"
-    assert taken("2") == "6Gi"
-    assert taken("500m", share="3") == "1500000000n"
-    assert taken("0.3", share="1n") == "1n", "rounded up"
-    assert taken("2", key="cores") is None
-    assert taken("2", key=None) == "2"
-    assert taken(None, key=None) == "0"
-
-
-def test_a_mapping_by_capacity_needs_a_claim_that_consumes_capacity() -> None:
-    with pytest.raises(PluginError) as raised:
-        taken("2", share=None)
-    assert str(raised.value) == (
-        "claim default/c, device d: ConsumedCapacity is nil, but Capacity key 'memory' is set in "
-        "NodeAllocatableResourceMappings for resource memory"
-    )
-
-
-@pytest.mark.parametrize(
-    ("amount", "like", "text"),
-    [("2048", "1Ki", "2Ki"), ("2048", "1", "2048"), ("1500m", "1", "1500000000n"), ("1500m", "1Ki", "1500000000n")],
-)
-def test_an_amount_is_written_like_the_one_it_is_made_of(amount: str, like: str, text: str) -> None:
-    assert _text(parse(amount), like) == text
-
-
 # ---- claims of groups
 
-GATES = {"GenericWorkload": True, "GangScheduling": True, "DRAWorkloadResourceClaims": True}
+GATES = {"GenericWorkload": True, "DRAWorkloadResourceClaims": True}
 MINE = {"name": "x", "resourceClaimTemplateName": "t"}
 OF_GROUP = {"apiGroup": "scheduling.k8s.io", "resource": "podgroups", "name": "gang", "uid": "uid-gang"}
 
 
 def an_owned(name: str, owner: str) -> Any:
-    reference = {"apiVersion": "scheduling.k8s.io/v1alpha2", "kind": "PodGroup", "name": "gang", "controller": True}
+    reference = {"apiVersion": "scheduling.k8s.io/v1beta1", "kind": "PodGroup", "name": "gang", "controller": True}
     status = {"allocation": an_allocation("pool/d0"), "reservedFor": [OF_GROUP]}
     return a_claim(name, status=status, metadata={"ownerReferences": [{**reference, "uid": owner}]})
 
@@ -494,8 +450,8 @@ def test_a_claim_is_owned_by_the_pod_or_by_its_group_where_that_counts() -> None
 # ---- gates and limits
 
 
-def test_without_gates_all_features_are_on_but_the_last_two() -> None:
-    assert DeviceFeatures.of({}) == DeviceFeatures() == DeviceFeatures(*([True] * 6), *([False] * 2))
+def test_without_gates_all_features_are_on_but_the_last_five() -> None:
+    assert DeviceFeatures.of({}) == DeviceFeatures() == DeviceFeatures(*([True] * 5), *([False] * 5))
 
 
 def test_the_longest_selector_has_10_kib() -> None:

@@ -8,7 +8,18 @@ import numpy as np
 import pytest
 
 from build import FreshValues, a_cluster, a_node, a_pod
-from device_building import DRIVER, a_claim, a_class, a_device, a_slice, an_allocation, an_ask, claiming
+from device_building import (
+    DRIVER,
+    a_claim,
+    a_class,
+    a_device,
+    a_slice,
+    a_status,
+    an_allocation,
+    an_ask,
+    claiming,
+    parts_of_node,
+)
 from gangs import a_member
 from mooring.cluster.cluster import Cluster
 from mooring.framework.config.args import DynamicResourcesArgs, NodeAffinityArgs
@@ -19,7 +30,7 @@ from mooring.framework.contract.status import SKIP, OutOfEffort, PluginError, cu
 from mooring.kit.clock import NS_PER_S
 from mooring.model.devices import ResourceClaim
 from mooring.model.pod import Pod
-from mooring.model.pod_spec import NodeAllocatableClaimStatus
+from mooring.model.pod_spec import NodeAllocatableClaimStatus, OverheadResource
 from mooring.plugins.devices.device_claims import ClaimState
 from mooring.plugins.devices.dynamic_resources import DynamicResources
 from volume_asking import a_context, verdicts
@@ -89,14 +100,12 @@ class Attempt:
     ],
 )
 def test_the_time_for_a_search_is_counted_in_steps(args: Any, steps: int | None) -> None:
-    assert a_plugin(args)._offers._max_steps == steps
+    assert a_plugin(args)._searches._max_steps == steps
 
 
 def test_points_that_need_prefilter_are_named() -> None:
     points = ("filter", "score", "reserve", "preBind")
     assert a_plugin().needs == tuple(Need(point, "preFilter", "not found") for point in points)
-    without = a_plugin(DRAPrioritizedList=False).needs
-    assert [need.point for need in without] == ["filter", "reserve", "preBind"]
 
 
 READY = {"bindingConditions": ["ready"]}
@@ -279,13 +288,11 @@ def test_scores_add_alternatives_that_are_taken_and_those_that_claims_have() -> 
     assert Attempt(a_world(a_claim("c")), pod_with("c")).scores() is None, "no alternatives, no scores"
 
 
-def test_without_its_gate_nothing_is_scored() -> None:
+def test_a_claim_that_has_its_devices_is_scored_too() -> None:
     allocation = an_allocation("x/d0")
     allocation["devices"]["results"][0]["request"] = "r0/s0"
     settled = a_claim("c", [an_ask()], status={"allocation": allocation})
-    for gate, scores in ((True, [8, 8]), (False, None)):
-        plugin = a_plugin(DRAPrioritizedList=gate)
-        assert Attempt(a_world(settled, a_claim("d")), pod_with("c", "d"), plugin).scores() == scores
+    assert Attempt(a_world(settled, a_claim("d")), pod_with("c", "d")).scores() == [8, 8]
 
 
 # ---- Reserve and PreBind
@@ -371,7 +378,7 @@ def test_what_was_reserved_is_given_back() -> None:
 
 
 def taking(cpu: str | None, node_cpu: str = "8") -> Cluster:
-    mappings = {} if cpu is None else {"nodeAllocatableResourceMappings": {"cpu": {"allocationMultiplier": cpu}}}
+    mappings = {} if cpu is None else {"nodeAllocatableResources": parts_of_node(cpu=cpu)}
     device: Any = a_device("d0", **mappings)
     return a_cluster(a_node("a", cpu=node_cpu), a_node("b"), a_class(), a_slice("a", device, node="a"), a_claim("c"))
 
@@ -394,7 +401,7 @@ def test_nodes_must_have_room_for_what_devices_take() -> None:
 
 def test_what_devices_take_is_known_from_prefilter_on() -> None:
     attempt = Attempt(taking("6"), a_user(), a_plugin(**NODE_RESOURCES))
-    taken = [NodeAllocatableClaimStatus("c", ["main"], {"cpu": "6"})]
+    taken = [a_status("c", ["main"], cpu="6")]
     assert attempt.context.state.find(DEVICE_RESOURCES)("a") == taken
     assert attempt.plugin.reserve(attempt.context, "a") is None
     assert attempt.state.node_resources == taken
@@ -406,9 +413,8 @@ def test_what_devices_take_is_known_from_prefilter_on() -> None:
     assert off.state.node_resources == ()
 
 
-def test_a_claim_that_takes_from_a_node_is_for_one_pod_on_it() -> None:
-    status: Any = {"nodeAllocatableResourceClaimStatuses": [{"resourceClaimName": "c", "resources": {"cpu": "1"}}]}
-    user = a_pod("q", metadata={"uid": "q"}, nodeName="a", status=status)
+def test_v137_17_9_a_claim_with_a_part_of_a_node_is_for_one_pod() -> None:
+    device = a_device("d0", nodeAllocatableResources=parts_of_node(cpu="1"))
     reserved = [{"resource": "pods", "name": "q", "uid": "q"}]
 
     def told(node: str | None, **gates: bool) -> dict[str, str]:
@@ -416,14 +422,48 @@ def test_a_claim_that_takes_from_a_node_is_for_one_pod_on_it() -> None:
         claim: ResourceClaim = a_claim(
             "c", status={"allocation": an_allocation("a/d0", node=node), "reservedFor": reserved}
         )
-        for item in (a_node("a"), a_node("b"), a_class(), user, claim):
+        for item in (a_node("a"), a_node("b"), a_class(), a_slice("a", device, node="a"), claim):
             cluster.put(item)
         return Attempt(cluster, pod_with("c"), a_plugin(**gates)).told
 
-    used = "node allocatable resource claim c is already used by another pod"
-    assert told(None, **NODE_RESOURCES) == {"a": used}
+    used = "node allocatable resource claim c has a mapped device and cannot be shared across pods"
+    assert told(None, **NODE_RESOURCES) == {"a": used, "b": used}
     assert told(None) == {}
-    assert told("b", **NODE_RESOURCES) == {"a": UNAVAILABLE}, "it cannot be used there anyway"
+    assert told("b", **NODE_RESOURCES) == {"a": UNAVAILABLE, "b": used}, "it cannot be used on node a anyway"
+
+
+# ---- devices for which kubelets leave out calls of their driver
+
+OPTIONAL = "DRAOptionalNodeOperations"
+
+
+def test_v137_17_10_an_allocation_without_calls_of_the_driver_is_for_nodes_that_declare_it() -> None:
+    allocation = an_allocation("a/d0", skipNodeOperations=["*"])
+    cluster = a_cluster(a_node("a", features=[OPTIONAL]), a_node("b"), a_node("c", features=["Other"]), a_class())
+    cluster.put(a_claim("c", status={"allocation": allocation}))
+    attempt = Attempt(cluster, pod_with("c"))
+    assert attempt.told == {"b": UNAVAILABLE, "c": UNAVAILABLE}, "the gate does not matter"
+    assert attempt.state.unavailable == {0}
+    cluster.put(a_claim("c", status={"allocation": an_allocation("a/d0")}))
+    assert Attempt(cluster, pod_with("c")).told == {}
+
+
+def test_v137_17_10_a_pending_allocation_of_the_group_is_for_nodes_that_declare_it() -> None:
+    cluster, plugin = a_group_world(), a_plugin(**{OPTIONAL: True})
+    cluster.put(a_slice("net", a_device("d0"), allNodes=True, driver="z", skipNodeOperations=["*"]))
+    for item in (a_slice("a", node="a"), a_slice("b", node="b"), a_node("a", features=[OPTIONAL])):
+        cluster.put(item)
+    first, second = (claiming(a_member(name), "c") for name in ("1", "2"))
+    assert cluster.groups is not None
+    with cluster.groups.cycle([first.group_key or ""]):
+        attempt = Attempt(cluster, first, plugin)
+        assert attempt.told == {"b": NO_CHOICE}
+        plugin.reserve(attempt.context, "a")
+        assert attempt.state.allocations[0].devices.results[0].skip_node_operations == ["*"]  # type: ignore[index]
+        follower = Attempt(cluster, second, plugin)
+        text = "resource claim default/c allocation requires DRAOptionalNodeOperations feature on the node"
+        assert follower.told == {"b": text}
+        assert follower.state.unavailable == set()
 
 
 # ---- members of a group
@@ -441,7 +481,7 @@ def test_a_member_goes_where_the_allocation_of_an_earlier_member_can_be_used() -
     cluster, plugin = a_group_world(), a_plugin()
     first, second, late = (claiming(a_member(name), "c") for name in ("one", "two", "late"))
     assert cluster.groups is not None
-    with cluster.groups.cycle(first):
+    with cluster.groups.cycle([first.group_key or ""]):
         attempt = Attempt(cluster, first, plugin)
         assert attempt.told == {} and attempt.state.shared == {}
         plugin.reserve(attempt.context, "a")
@@ -460,7 +500,7 @@ def test_a_member_with_a_claim_of_its_own_gets_devices_for_that_one() -> None:
     cluster.put(a_slice("more", a_device("d1"), pool="more", nodeName="a"))
     first, second = claiming(a_member("one"), "c"), claiming(a_member("two"), "c", "own")
     assert cluster.groups is not None
-    with cluster.groups.cycle(first):
+    with cluster.groups.cycle([first.group_key or ""]):
         attempt = Attempt(cluster, first, plugin)
         plugin.reserve(attempt.context, "a")
         follower = Attempt(cluster, second, plugin)
@@ -478,7 +518,7 @@ def test_a_claim_whose_shared_allocation_ended_meanwhile_is_an_error() -> None:
     cluster, plugin = a_group_world(), a_plugin()
     first, second = claiming(a_member("one"), "c"), claiming(a_member("two"), "c")
     assert cluster.groups is not None
-    with cluster.groups.cycle(first):
+    with cluster.groups.cycle([first.group_key or ""]):
         attempt = Attempt(cluster, first, plugin)
         plugin.reserve(attempt.context, "a")
         follower = Attempt(cluster, second, plugin)
@@ -489,24 +529,24 @@ def test_a_claim_whose_shared_allocation_ended_meanwhile_is_an_error() -> None:
 
 def test_what_a_shared_device_takes_counts_for_each_member() -> None:
     cluster, plugin = a_group_world(**NODE_RESOURCES), a_plugin(**NODE_RESOURCES)
-    mappings: Any = {"nodeAllocatableResourceMappings": {"cpu": {"allocationMultiplier": "3"}}}
-    cluster.put(a_slice("a", a_device("d0", **mappings), node="a"))
+    costs: Any = {"nodeAllocatableResources": {"cpu": {"overhead": {"perPod": "2", "perContainer": "1"}}}}
+    cluster.put(a_slice("a", a_device("d0", **costs), node="a"))
     first, second, idle = (
         _using(a_member(name), is_used) for name, is_used in (("1", True), ("2", True), ("3", False))
     )
     assert cluster.groups is not None
-    with cluster.groups.cycle(first):
+    with cluster.groups.cycle([first.group_key or ""]):
         attempt = Attempt(cluster, first, plugin)
         plugin.reserve(attempt.context, "a")
         follower = Attempt(cluster, second, plugin)
         assert follower.told == {"b": UNAVAILABLE}
-        taken = [NodeAllocatableClaimStatus("c", ["main"], {"cpu": "3"})]
+        taken = [NodeAllocatableClaimStatus("c", ["main"], None, [OverheadResource("cpu", "2", "1")])]
         assert follower.context.state.find(DEVICE_RESOURCES)("a") == taken
         plugin.reserve(follower.context, "a")
         assert follower.state.node_resources == taken
-        told = Attempt(cluster, idle, plugin).told
-        text = "claim c: node-allocatable resource claim not referenced by any container within the pod"
-        assert told == {"a": text, "b": text}
+        unused = [NodeAllocatableClaimStatus("c", [], None, [OverheadResource("cpu", "2", "1")])]
+        other = Attempt(cluster, idle, plugin)
+        assert other.context.state.find(DEVICE_RESOURCES)("a") == unused, "no container has to use the claim"
 
 
 def _using(member: Pod, is_used: bool) -> Pod:

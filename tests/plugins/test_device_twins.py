@@ -1,4 +1,4 @@
-"""Fast ways and their plain twins: groups of nodes and kept offers, and the search itself, against trying everything."""
+"""Fast ways and their plain twins: groups of nodes and kept results, and the search itself, against trying everything."""
 
 from collections.abc import Iterator, Sequence
 from itertools import combinations, product
@@ -23,8 +23,8 @@ from mooring.model.pod_spec import NodeSelector
 from mooring.model.selectors import compile_node_selector
 from mooring.plugins.devices.allocation import DeviceChoice
 from mooring.plugins.devices.device_demand import DeviceFeatures, Fatal, read_demand
-from mooring.plugins.devices.device_offers import INVALID_POOLS, NO_CHOICE, DeviceOfferCache
 from mooring.plugins.devices.device_search import InvalidPools, search
+from mooring.plugins.devices.device_search_cache import INVALID_POOLS, NO_CHOICE, DeviceSearchCache
 from mooring.plugins.devices.node_groups import NodeGroup
 from mooring.plugins.devices.pools import SliceView, gather_pools, view_of
 
@@ -36,7 +36,7 @@ FEATURES = DeviceFeatures()
 looking = device_building.few_and_many_devices
 
 
-# ---- groups and kept offers
+# ---- groups and kept results
 
 
 def seen_from(node: Node, slices: Sequence[ResourceSlice]) -> tuple[list[SliceView], frozenset[Any]]:
@@ -44,9 +44,7 @@ def seen_from(node: Node, slices: Sequence[ResourceSlice]) -> tuple[list[SliceVi
     seen, hidden = [], set()
     for each in slices:
         view, spec = view_of(each), each.spec
-        if spec.shared_counters:
-            seen.append(view)
-        elif spec.per_device_node_selection:
+        if spec.per_device_node_selection:
             out = [site.id for site in view.sites if not device_is_for(node, site.device)]
             if len(out) < len(view.sites):
                 seen.append(view)
@@ -122,7 +120,7 @@ def a_random_slice(random: Random) -> ResourceSlice:
 
 
 def disturb(random: Random, cluster: Cluster) -> None:
-    """Something changes that offers depend on."""
+    """Something changes that results depend on."""
     act = random.randrange(6)
     slices: Any = list(cluster.objects[ResourceSlice].values())
     if act == 0:
@@ -147,7 +145,7 @@ def disturb(random: Random, cluster: Cluster) -> None:
 def test_a_market_says_what_one_without_memory_says(seed: int) -> None:
     random = Random(seed)
     cluster = a_cluster(*NODES, a_class(), *(a_random_slice(random) for _ in range(4)))
-    market = DeviceOfferCache(FEATURES, None)
+    market = DeviceSearchCache(FEATURES, None)
     for _ in range(12):
         claims = random.sample(CLAIMS, random.randint(1, 2))
         rows = np.array(sorted(random.sample(range(4), random.randint(1, 4))), np.intp)
@@ -211,20 +209,27 @@ def is_right(claim: ResourceClaim, chosen: list[tuple[str, str]], sizes: dict[st
         return False
     for constraint in claim.spec.devices.constraints or ():
         meant = [d for name, d in chosen if not constraint.requests or name.split("/")[0] in constraint.requests]
-        if len({sizes[device] for device in meant}) > 1:
+        count = len({sizes[device] for device in meant})
+        if count > 1 if constraint.match_attribute is not None else count < len(meant):
             return False
     return True
 
 
 @st.composite
 def problems(draw: st.DrawFn) -> tuple[list[ResourceClaim], dict[str, int], set[str]]:
-    sizes = {f"d{i}": draw(st.integers(1, 2)) for i in range(draw(st.integers(0, 5)))}
+    sizes = {f"d{i}": draw(st.integers(1, 3)) for i in range(draw(st.integers(0, 5)))}
     taken = set(draw(st.lists(st.sampled_from(sorted(sizes)), max_size=2))) if sizes else set()
     big = [f'device.attributes["{DRIVER}"].size > 1']
     ask = st.builds(lambda count, picky: an_ask(count, *(big if picky else ())), st.integers(1, 2), st.booleans())
     request = st.one_of(ask, st.lists(ask, min_size=1, max_size=2))
     constraint = st.sampled_from(
-        ([], [{"matchAttribute": f"{DRIVER}/size"}], [{"matchAttribute": f"{DRIVER}/size", "requests": ["r0"]}])
+        (
+            [],
+            [{"matchAttribute": f"{DRIVER}/size"}],
+            [{"matchAttribute": f"{DRIVER}/size", "requests": ["r0"]}],
+            [{"distinctAttribute": f"{DRIVER}/size"}],
+            [{"distinctAttribute": f"{DRIVER}/size", "requests": ["r0"]}],
+        )
     )
     claims = [
         a_claim(f"c{i}", *draw(st.lists(request, min_size=1, max_size=2)), constraints=draw(constraint))
@@ -246,3 +251,63 @@ def test_the_search_finds_the_first_choice_there_is(
     group = NodeGroup(gather_pools([view], {view.pool: [view]}), frozenset())
     found = search(read_demand(claims, lambda name: a_class()), group, ledger, FEATURES)
     assert picks(found) == first_choice(claims, sizes, taken)
+
+
+# ---- counters and compatibility groups (v1.37, 17.6)
+
+Partition = tuple[int, frozenset[str]]
+"""How much a device takes of the one counter, and its compatibility groups."""
+
+
+def can_be_together(devices: Sequence[Partition], total: int) -> bool:
+    """Whether devices may take from one counter set at the same time: each is compared with all others."""
+    groups = [each for _, each in devices]
+    is_compatible = not any(groups) or bool(frozenset.intersection(*groups))
+    return sum(amount for amount, _ in devices) <= total and is_compatible
+
+
+def first_partitions(
+    devices: Sequence[Partition], held: Sequence[int], counts: Sequence[int], total: int
+) -> list[list[int]] | None:
+    """The first choice of devices for claims that ask for so many each, beside those that a claim holds."""
+    for way in product(*(combinations(range(len(devices)), count) for count in counts)):
+        used = [*held, *(i for some in way for i in some)]
+        if len({*used}) == len(used) and can_be_together([devices[i] for i in used], total):
+            return [list(some) for some in way]
+    return None
+
+
+@st.composite
+def partitions(draw: st.DrawFn) -> tuple[list[Partition], list[int], int]:
+    """Devices of one counter set, those that a claim holds, which can be together, and how much the counter has."""
+    groups = st.frozensets(st.sampled_from("abc"), max_size=2)
+    devices = draw(st.lists(st.tuples(st.integers(1, 2), groups), min_size=1, max_size=5))
+    total = draw(st.integers(1, 6))
+    held = sorted(draw(st.sets(st.integers(0, len(devices) - 1), max_size=2)))
+    return devices, held if can_be_together([devices[i] for i in held], total) else [], total
+
+
+@settings(max_examples=examples(200), deadline=None)
+@given(problem=partitions(), counts=st.lists(st.integers(1, 2), min_size=1, max_size=2))
+def test_the_search_finds_the_first_partitions_that_can_be_together(
+    problem: tuple[list[Partition], list[int], int], counts: list[int]
+) -> None:
+    devices, held, total = problem
+    made = []
+    for i, (amount, groups) in enumerate(devices):
+        counters = {"c": {"value": str(amount)}}
+        consumed = {"counterSet": "x", "counters": counters, "compatibilityGroups": sorted(groups)}
+        made.append(a_device(f"d{i}", consumesCounters=[consumed]))
+    sets = [{"name": "x", "counters": {"c": {"value": str(total)}}}]
+    views = [
+        view_of(a_slice("s", *made, node="n", count=2)),
+        view_of(a_slice("t", node="n", count=2, sharedCounters=sets)),
+    ]
+    ledger = ClaimLedger({})
+    ledger.begin(a_claim("held", status={"allocation": an_allocation(*(f"n/d{i}" for i in held))}))
+    features = DeviceFeatures(compatibility_groups=True)
+    group = NodeGroup(gather_pools(views, {views[0].pool: views}, features), frozenset())
+    claims = [a_claim(f"c{i}", an_ask(count)) for i, count in enumerate(counts)]
+    found = search(read_demand(claims, lambda name: a_class()), group, ledger, features)
+    expected = first_partitions(devices, held, counts, total)
+    assert picks(found) == (None if expected is None else [[("r0", f"d{i}") for i in some] for some in expected])

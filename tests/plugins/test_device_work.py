@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from build import a_cluster, a_pod
-from device_building import a_claim, an_allocation, an_ask
+from device_building import a_claim, a_status, an_allocation, an_ask
 from mooring.framework.contract.intents import Intent, Record, Write, WriteFault
 from mooring.framework.contract.points import Handle, Pause, PodGone, SchedulerServices
 from mooring.framework.contract.status import PluginError
@@ -18,7 +18,7 @@ from mooring.kit.metrics import MetricRegistry
 from mooring.model.devices import Allocation, ClaimConsumer, ResourceClaim
 from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
-from mooring.model.pod_spec import NodeAllocatableClaimStatus, RequestMapping
+from mooring.model.pod_spec import RequestMapping
 from mooring.plugins.devices.allocation import FINALIZER, ClaimMetrics, allocated
 from mooring.plugins.devices.claim_work import ClaimWork
 from mooring.plugins.devices.device_claims import ClaimState, claim_for
@@ -123,6 +123,32 @@ def test_the_finalizer_comes_first_and_then_allocation_and_reservation_for_the_v
     assert binding.step(done) == "done"
     assert binding.ledger.pending_ids() == set()
     assert binding.state.claims == [done] == [binding.ledger.get("default/c")]
+
+
+def test_v137_17_2_allocations_are_pending_until_all_claims_of_the_pod_are_bound() -> None:
+    other = a_claim("d", metadata={"resourceVersion": "7", "finalizers": [FINALIZER]})
+    for answer in (None, REFUSED):
+        binding = Binding(a_version(7), other)
+        binding.step()
+        done = a_version(8, allocation=RESULTS, reservedFor=[MINE])
+        assert binding.step(done).name == "d"
+        assert binding.ledger.get("default/c") is done and binding.ledger.pending_ids() == {"uid-c", "uid-d"}
+        if answer is None:
+            status = {"allocation": RESULTS, "reservedFor": [MINE]}
+            last = a_claim("d", metadata={"resourceVersion": "8", "finalizers": [FINALIZER]}, status=status)
+            assert binding.step(last) == "done"
+            assert binding.ledger.pending_ids() == set()
+        else:
+            assert binding.error(answer) == "add allocation and reservation to claim default/d: no"
+            assert binding.ledger.pending_ids() == {"uid-c"}, "the failure path gives it back"
+
+
+def test_v137_17_2_allocations_are_pending_while_devices_are_prepared() -> None:
+    binding = Binding(a_version(7))
+    binding.step()
+    waiting = {**an_allocation("a/d0", bindingConditions=["ready"]), "allocationTimestamp": SINCE}
+    pause = binding.step(a_version(8, allocation=waiting, reservedFor=[MINE]))
+    assert isinstance(pause, Pause) and binding.ledger.pending_ids() == {"uid-c"}
 
 
 def test_a_claim_with_its_finalizer_is_written_once() -> None:
@@ -462,9 +488,15 @@ def an_extended(**more: Any) -> Binding:
     return Binding(unwritten, extended=unwritten, node_claim=node_claim, mappings=[mapping], **more)
 
 
+CREATED = (
+    'dynamic_resource_allocation_resourceclaim_creates_total{{status="{status}",admin_access="false",'
+    'owner_api_group="",owner_api_kind="Pod"}} 1'
+)
+
+
 def counted(binding: Binding) -> list[str]:
     binding.metrics.fold()
-    return [line for line in binding.metrics.text().splitlines() if line.startswith("scheduler_resourceclaim_creates")]
+    return [line for line in binding.metrics.text().splitlines() if "resourceclaim_creates_total{" in line]
 
 
 def test_the_claim_is_created_then_allocated_then_shown_then_named_in_the_pod() -> None:
@@ -479,7 +511,7 @@ def test_the_claim_is_created_then_allocated_then_shown_then_named_in_the_pod() 
     assert binding.ledger.pending_ids() == {"<extended-resources>/uid-p"}
     made = a_claim("c", metadata={"resourceVersion": "1"})
     first = binding.step(made)
-    assert counted(binding) == ['scheduler_resourceclaim_creates_total{status="success"} 1']
+    assert counted(binding) == [CREATED.format(status="success")]
     assert binding.ledger.pending_ids() == {"uid-c"} and binding.state.claims == [made]
     assert first.body["metadata"]["finalizers"] == [FINALIZER]
     assert status_of(binding.step(a_version(2)))["reservedFor"] == [MINE]
@@ -523,7 +555,7 @@ def test_a_claim_that_cannot_be_created_is_told_and_counted() -> None:
     binding = an_extended()
     binding.step()
     assert binding.error(REFUSED) == "create claim for extended resources default/: no"
-    assert counted(binding) == ['scheduler_resourceclaim_creates_total{status="failure"} 1']
+    assert counted(binding) == [CREATED.format(status="failure")]
     assert binding.ledger.pending_ids() == set()
 
 
@@ -544,7 +576,7 @@ def test_without_devices_to_serve_it_the_claim_is_not_created() -> None:
 
 
 def test_what_devices_take_from_the_node_is_written_into_the_pod() -> None:
-    taken = [NodeAllocatableClaimStatus("c", ["main"], {"cpu": "1"})]
+    taken = [a_status("c", ["main"], cpu="1")]
     claim = a_version(7, allocation=RESULTS, reservedFor=[MINE])
     binding = Binding(claim, allocates=False, node_resources=taken)
     write = binding.step()

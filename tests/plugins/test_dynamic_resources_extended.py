@@ -111,13 +111,6 @@ def test_nodes(requests: dict[str, Any], fit: dict[str, list[str]], devices: dic
     assert reasons(DynamicResources(None, Handle()), a_world(), pod) == devices
 
 
-def test_nothing_is_served_without_the_gate() -> None:
-    off = Handle(feature_gates={"DRAExtendedResource": False})
-    pod = a_pod("p", requests={GPU: 1})
-    assert set(reasons(NodeResourcesFit(None, off), a_world(), pod)) == {"a", "c", "d"}
-    assert reasons(DynamicResources(None, off), a_world(), pod) == {}
-
-
 def test_a_class_that_goes_serves_nothing_any_more() -> None:
     cluster, pod, fit = a_world(), a_pod("p", requests={GPU: 1}), NodeResourcesFit(None, Handle())
     before = cluster.nodes.touches.end

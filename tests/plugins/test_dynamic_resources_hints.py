@@ -6,9 +6,9 @@ import pytest
 
 from build import a_cluster, a_pod
 from device_building import a_claim, an_allocation, claiming
-from hinting import wakes
+from hinting import action_of, wakes
 from mooring.api.kinds.devices import RESOURCE_CLAIM
-from mooring.framework.contract.events import POD, Action, ClusterEvent
+from mooring.framework.contract.events import TARGET_POD, Action, ClusterEvent
 from mooring.framework.contract.points import Handle
 from mooring.model.devices import ResourceClaim
 from mooring.model.pod import Pod
@@ -22,7 +22,7 @@ FREE_D, GIVEN_D = a_claim("d"), a_claim("d", status=GIVEN)
 LABELLED_C = a_claim("c", metadata={"labels": {"x": "y"}})
 USED_C = a_claim("c", status={**GIVEN, "reservedFor": [{"uid": "q"}]})
 
-CLAIMS: dict[str, tuple[ResourceClaim | None, ResourceClaim, list[Any], bool]] = {
+CLAIMS: dict[str, tuple[ResourceClaim | None, ResourceClaim | None, list[Any], bool]] = {
     "its claim comes": (None, FREE_C, [FREE_C], True),
     "another claim comes": (None, FREE_D, [FREE_C, FREE_D], False),
     "another claim comes, its own is missing": (None, FREE_D, [FREE_D], False),
@@ -32,12 +32,17 @@ CLAIMS: dict[str, tuple[ResourceClaim | None, ResourceClaim, list[Any], bool]] =
     "another claim is allocated": (FREE_D, GIVEN_D, [FREE_C, GIVEN_D], False),
     "another claim gives its devices back": (GIVEN_D, FREE_D, [FREE_C, FREE_D], True),
     "devices are given back, its own claim is missing": (GIVEN_D, FREE_D, [FREE_D], False),
+    "another claim is deleted": (FREE_D, None, [FREE_C], False),
+    "its claim is deleted": (FREE_C, None, [], False),
+    "another claim is deleted with its devices": (GIVEN_D, None, [FREE_C], True),
+    "a claim is deleted with its devices, its own is missing": (GIVEN_D, None, [], True),
 }
 
 
 @pytest.mark.parametrize(("old", "new", "items", "woken"), CLAIMS.values(), ids=CLAIMS.keys())
-def test_claims(old: ResourceClaim | None, new: ResourceClaim, items: list[Any], woken: bool) -> None:
-    event = ClusterEvent(RESOURCE_CLAIM.event, Action.ADD if old is None else Action.UPDATE)
+def test_claims(old: ResourceClaim | None, new: ResourceClaim | None, items: list[Any], woken: bool) -> None:
+    """v1.37, 4.7: deletions too."""
+    event = ClusterEvent(RESOURCE_CLAIM.event, action_of(old, new, Action.UPDATE))
     assert wakes(PLUGIN, POD_OF_C, event, old, new, a_cluster(*items)) is woken
 
 
@@ -53,12 +58,12 @@ PODS: dict[str, tuple[Pod, list[Any], bool]] = {
     "its claim was made": (from_template("p", "made"), [OWNED], True),
     "its claim was made, but is not to be seen": (from_template("p", "made"), [], False),
     "nothing was made": (from_template("p"), [OWNED], False),
-    "a claim was made for another pod": (from_template("q", "made"), [OWNED], False),
+    "its claim was made for another pod of its name": (from_template("q", "made"), [OWNED], False),
 }
 
 
 @pytest.mark.parametrize(("new", "items", "woken"), PODS.values(), ids=PODS.keys())
 def test_pods(new: Pod, items: list[Any], woken: bool) -> None:
-    event = ClusterEvent(POD, Action.UPDATE_POD_GENERATED_RESOURCE_CLAIM)
+    event = ClusterEvent(TARGET_POD, Action.UPDATE_POD_GENERATED_RESOURCE_CLAIM)
     waiting = from_template("p")
     assert wakes(PLUGIN, waiting, event, waiting, new, a_cluster(*items)) is woken

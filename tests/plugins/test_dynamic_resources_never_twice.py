@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from build import a_node, a_pod
-from device_building import DRIVER, a_claim, a_class, a_device, a_rule, a_slice, an_ask, claiming
+from device_building import DRIVER, a_claim, a_class, a_device, a_rule, a_slice, an_ask, claiming, parts_of_node
 from gangs import a_group
 from how_many import examples
 from late_claims import LateClaims, allocated
@@ -32,11 +32,11 @@ SHARED = a_device(
     "shared", {"memory": {"value": "3Gi", "requestPolicy": {"default": "1Gi"}}}, allowMultipleAllocations=True
 )
 LINKS = {"links": {"ints": [0, 1]}}
-OF_CPU = {"cpu": {"allocationMultiplier": "1"}}
+OF_CPU = parts_of_node(cpu="1")
 SLICES = (
     a_slice("a", a_device("0", attributes=LINKS), a_device("1", attributes={"links": {"ints": [1]}}), node="a"),
     a_slice("b", a_device("0"), SHARED, node="b"),
-    a_slice("net", a_device("0", nodeAllocatableResourceMappings=OF_CPU), pool="net", allNodes=True),
+    a_slice("net", a_device("0", nodeAllocatableResources=OF_CPU), pool="net", allNodes=True),
 )
 ASKS: tuple[Any, ...] = (
     (an_ask(),),
@@ -48,10 +48,10 @@ ASKS: tuple[Any, ...] = (
 )
 RULES = (a_rule("all"), a_rule("b", pool="b"), a_rule("0", "NoExecute", device="0"))
 OFF_BY_DEFAULT = (
-    *("DRADeviceTaintRules", "DRAListTypeAttributes", "DRANodeAllocatableResources"),
-    *("DRAWorkloadResourceClaims", "GangScheduling", "GenericWorkload"),
+    *("DRAListTypeAttributes", "DRANodeAllocatableResources"),
+    *("DRAWorkloadResourceClaims", "GenericWorkload"),
 )
-ON_BY_DEFAULT = ("DRADeviceBindingConditions", "DRAExtendedResource", "DRAPartitionableDevices", "DRAPrioritizedList")
+ON_BY_DEFAULT = ("DRADeviceBindingConditions", "DRADeviceTaintRules", "DRAPartitionableDevices")
 """DRAConsumableCapacity is not among them: claims that have shares of a device keep them when the gate is switched off."""
 
 
@@ -253,5 +253,5 @@ def test_members_of_groups_share_claims_in_the_walk(monkeypatch: pytest.MonkeyPa
 
     monkeypatch.setattr(ClaimLedger, "share", noted)
     for seed in range(20):
-        Walk(Random(seed), GenericWorkload=True, GangScheduling=True).run(25)
+        Walk(Random(seed), GenericWorkload=True).run(25)
     assert max(shared) >= 2

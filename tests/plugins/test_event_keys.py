@@ -16,7 +16,7 @@ from gangs import a_group
 from mooring.api.kinds.devices import RESOURCE_CLAIM
 from mooring.api.kinds.scheduling import POD_GROUP
 from mooring.api.kinds.storage import PERSISTENT_VOLUME_CLAIM
-from mooring.framework.contract.events import POD, Change, Registration
+from mooring.framework.contract.events import ASSIGNED_POD, UNSCHEDULED_POD, Change, Registration
 from mooring.framework.contract.points import Handle
 from mooring.model.meta import KubeObject
 from mooring.model.storage import PersistentVolumeClaim
@@ -72,7 +72,7 @@ Pair = tuple[KubeObject | None, KubeObject | None]
 
 def changes(event: str) -> Iterator[Pair]:
     """Changes of one kind of object, before and after."""
-    if event == POD:
+    if event in (ASSIGNED_POD, UNSCHEDULED_POD):
         yield from ((None, pod) for pod in PODS)
         yield from ((pod, None) for pod in PODS)
         yield from ((old, new) for old in PODS for new in PODS if old.id == new.id)
@@ -81,10 +81,15 @@ def changes(event: str) -> Iterator[Pair]:
         yield from ((None, claim) for claim in free)
         yield from zip(free, given, strict=True)
         yield from zip(given, free, strict=True)
+        yield from ((claim, None) for claim in (*free, *given))
     else:
         assert event in (PERSISTENT_VOLUME_CLAIM.event, POD_GROUP.event), event
-        groups = [a_group(name, 2, namespace) for name in ("g0", "g1") for namespace in SPACES]
-        yield from ((None, item) for item in (volume_claims() if event == PERSISTENT_VOLUME_CLAIM.event else groups))
+        if event == PERSISTENT_VOLUME_CLAIM.event:
+            yield from ((None, claim) for claim in volume_claims())
+            return
+        for name, namespace in product(("g0", "g1"), SPACES):
+            three, two = (a_group(name, count, namespace) for count in (3, 2))
+            yield from ((None, two), (three, two), (two, three))
 
 
 def keyed() -> list[tuple[str, Registration]]:

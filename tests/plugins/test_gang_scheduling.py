@@ -8,12 +8,15 @@ from gangs import GangWorld, a_group, a_member
 from hinting import wakes
 from mooring.api.kinds.scheduling import POD_GROUP
 from mooring.cluster.cluster import Cluster
+from mooring.cluster.pods.group_tree import GroupName
 from mooring.cluster.pods.pod_groups import PodGroups
-from mooring.framework.contract.context import GROUP_TRIAL, SchedulingContext
-from mooring.framework.contract.events import ASSIGNED_POD_ADD, UNSCHEDULABLE_POD_ADD, Action, ClusterEvent
+from mooring.framework.contract.context import SchedulingContext
+from mooring.framework.contract.events import ASSIGNED_POD_ADD, UNSCHEDULED_POD_ADD, Action, ClusterEvent
+from mooring.framework.contract.group_points import PlacementProgress, PodGroupContext
 from mooring.framework.contract.points import Handle, SchedulerServices, Wait
-from mooring.framework.contract.status import PluginError, final
+from mooring.framework.contract.status import Code, PluginError, Rejection, curable, final
 from mooring.model.pod import Pod
+from mooring.model.workloads import PodGroup
 from mooring.plugins.group_plugins import GangScheduling
 
 NO_GROUP = final('waiting for pods\'s pod group "gang" to appear in scheduling queue')
@@ -88,7 +91,8 @@ def test_permit_has_no_objection_outside_of_gangs() -> None:
 
 def test_permit_fails_without_the_group() -> None:
     services = the_services(A, has_group=False)
-    with pytest.raises(PluginError, match="not found"):
+    text = "^failed to get podGroup default/gang: pod group object not found for pod group default/gang$"
+    with pytest.raises(PluginError, match=text):
         plugin_at(services).permit(a_context(A, services), "n1")
 
 
@@ -116,24 +120,43 @@ def test_the_last_one_lets_the_others_go() -> None:
     assert {name for name, each in waiting.items() if each.release is not None} == {"a"}
 
 
-def test_nothing_follows_from_a_trial() -> None:
-    services = assumed(the_services(A, B, C), A, B)
-    services = msgspec.structs.replace(services, activate=lambda pods: pytest.fail("no pod is to be activated"))
-    held = services.waiting.hold(A, "n1", {"GangScheduling": 300}, 0)
-    context = a_context(C, services)
-    context.state.write(GROUP_TRIAL, True)
-    assert plugin_at(services).permit(context, "n1") == WAIT
-    assumed(services, C)
-    assert plugin_at(services).permit(context, "n1") is None
-    assert held.release is None
+FEASIBLE = {
+    "enough have a node": (2, 1, 3, None),
+    "a basic group needs one": (None, 0, 1, None),
+    "more are needed": (
+        3,
+        2,
+        2,
+        Rejection(("minCount (3) is not yet satisfied: 2 scheduled, 2 remaining",), Code.Wait),
+    ),
+    "too few are left": (3, 1, 1, curable("minCount (3) cannot be satisfied: 1 scheduled, 1 remaining")),
+    "a basic group of which none fits": (
+        None,
+        0,
+        0,
+        curable("minCount (1) cannot be satisfied: 0 scheduled, 0 remaining"),
+    ),
+}
+
+
+@pytest.mark.parametrize(("minimum", "scheduled", "remaining", "expected"), FEASIBLE.values(), ids=FEASIBLE.keys())
+def test_v137_13_3_placement_feasible(
+    minimum: int | None, scheduled: int, remaining: int, expected: Rejection | None
+) -> None:
+    services = the_services(A, min_count=minimum)
+    assert services.cluster is not None
+    group = PodGroupContext(GroupName("default/gang"), [A], services.cluster)
+    if expected is None:
+        scheduled, remaining = remaining, scheduled
+    assert plugin_at(services).placement_feasible(group, PlacementProgress(remaining, scheduled)) == expected
 
 
 WAKES = {
-    "a new member": (UNSCHEDULABLE_POD_ADD, B, True),
+    "a new member": (UNSCHEDULED_POD_ADD, B, True),
     "a member on a node": (ASSIGNED_POD_ADD, ON_A_NODE, True),
-    "a pod of another group": (UNSCHEDULABLE_POD_ADD, a_member("x", "other"), False),
-    "a pod of a group of that name elsewhere": (UNSCHEDULABLE_POD_ADD, a_member("x", namespace="elsewhere"), False),
-    "a pod without a group": (UNSCHEDULABLE_POD_ADD, a_pod(), False),
+    "a pod of another group": (UNSCHEDULED_POD_ADD, a_member("x", "other"), False),
+    "a pod of a group of that name elsewhere": (UNSCHEDULED_POD_ADD, a_member("x", namespace="elsewhere"), False),
+    "a pod without a group": (UNSCHEDULED_POD_ADD, a_pod(), False),
     "the group": (GROUP_ADD, a_group(min_count=2), True),
     "another group": (GROUP_ADD, a_group("other"), False),
     "a group of that name elsewhere": (GROUP_ADD, a_group(namespace="elsewhere"), False),
@@ -145,6 +168,21 @@ def test_what_wakes_a_pod_that_is_held_back(event: ClusterEvent, new: Pod, expec
     assert wakes(plugin_at(SchedulerServices()), A, event, None, new) is expected
 
 
+MINIMA = {
+    "a lower minimum": (a_group(min_count=3), a_group(min_count=2), True),
+    "the same": (a_group(min_count=3), a_group(min_count=3), False),
+    "a higher one": (a_group(min_count=3), a_group(min_count=4), False),
+    "a basic group": (a_group(), a_group(), False),
+    "the minimum of another group": (a_group("other", 3), a_group("other", 2), False),
+}
+
+
+@pytest.mark.parametrize(("old", "new", "expected"), MINIMA.values(), ids=MINIMA.keys())
+def test_v137_4_7_only_a_lower_minimum_wakes(old: PodGroup, new: PodGroup, expected: bool) -> None:
+    event = ClusterEvent(POD_GROUP.event, Action.UPDATE)
+    assert wakes(plugin_at(SchedulerServices()), A, event, old, new) is expected
+
+
 # ---- in a running scheduler
 
 
@@ -152,13 +190,24 @@ def test_fewer_members_than_the_minimum_are_gated_until_the_last_one_comes() -> 
     world = GangWorld()
     world.node("n1", "4")
     world.members("a")
-    assert world.gate("a") == NO_GROUP.message
+    assert world.place("a") == "incomplete"
     world.group(min_count=3)
     assert (world.place("a"), world.gate("a")) == ("gated", TOO_FEW.message)
     world.members("b")
     assert [world.place(name) for name in "ab"] == ["gated", "gated"]
     world.members("c")
     assert world.where() == dict.fromkeys("abc", "n1")
+
+
+def test_v137_13_3_a_lower_minimum_lets_a_gated_gang_go() -> None:
+    world = GangWorld()
+    world.node("n1", "4")
+    world.group(min_count=3)
+    world.members("a", "b")
+    assert [world.place(name) for name in "ab"] == ["gated", "gated"]
+    world.driver.update(a_group(min_count=2))
+    world.driver.settle()
+    assert sorted(world.where()) == ["a", "b"]
 
 
 def test_members_are_counted_down_when_they_are_deleted() -> None:

@@ -1,4 +1,4 @@
-"""The search for victims of a pod group: what is kept agrees with a plain loop, and sums agree with trials."""
+"""The search for victims of a pod group: what is kept agrees with a plain loop, and the short way with the long one."""
 
 from typing import Any
 
@@ -8,37 +8,34 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from build import a_node, a_pod
-from gangs import WITH_PREEMPTION, GangWorld, a_group, a_member
+from gangs import GROUP_GATES, GangWorld, a_group, a_member
 from mooring.cluster.cluster import Cluster
 from mooring.cluster.nodes.ranks import start_ns
-from mooring.framework.attempts.fit_errors import MovedPods
 from mooring.framework.contract.intents import Evict, Intent
 from mooring.model.pod import Pod
 from mooring.model.workloads import PodDisruptionBudget, PodGroup
-from mooring.plugins.preemption import default_preemption
-from mooring.plugins.preemption.victim_order import GroupVictim, VictimOrder, split_by_budgets
-from mooring.plugins.preemption.victim_search import KeptBudgets, budgets_of
-from mooring.scheduler.groups.group_attempt import PodsAside
+from mooring.plugins.preemption.victim_order import VictimOrder, VictimUnit, split_by_budgets
+from mooring.plugins.preemption.victim_search import KeptBudgets
+from mooring.scheduler.groups import group_post_filter
 
 PRIORITY = 100
 
 
 def plain_victims(cluster: Cluster, priority: int) -> list[list[str]]:
     """The twin of VictimOrder: a loop over all pods, node by node."""
-    groups = cluster.objects[PodGroup]
     units: dict[str, list[Pod]] = {}
     for name in cluster.nodes.order.round_robin():
         for pod in cluster.nodes.pods_on[cluster.nodes.row_book[name]]:
-            group = groups.get(pod.group_key or "")
-            is_whole = isinstance(group, PodGroup) and group.spec.disruption_mode == "PodGroup"
+            group = cluster.pod_group(pod.group_key or "")
+            is_whole = group is not None and group.is_disrupted_together
             units.setdefault(f"group {pod.group_key}" if is_whole else pod.id, []).append(pod)
     found = []
-    for place, (key, pods) in enumerate(units.items()):
-        group = groups[pods[0].group_key or ""] if key.startswith("group ") else None
-        its = group.priority if isinstance(group, PodGroup) else pods[0].priority
+    for place, pods in enumerate(units.values()):
+        group = cluster.pod_group(pods[0].group_key or "")
+        its = pods[0].priority if group is None else group.priority
         if its < priority:
             named = pods[0].spec.scheduling_group is not None
-            key_of = (-its, not named, -len(pods) if named else 0, start_ns(pods[0]), place)
+            key_of = (-its, not named, -len(pods) if named else 0, min(map(start_ns, pods)), place)
             found.append((key_of, [pod.id for pod in pods]))
     return [ids for _, ids in sorted(found)]
 
@@ -56,7 +53,7 @@ CHANGES = st.lists(
             *(st.none() | st.integers(0, 2), st.sampled_from(["", "", "a", "b", "c"])),
         ),
         st.tuples(st.just("remove"), st.integers(0, 11)),
-        st.tuples(st.just("group"), st.sampled_from("abc"), st.sampled_from(["Pod", "PodGroup"]), st.integers(0, 3)),
+        st.tuples(st.just("group"), st.sampled_from("abc"), st.sampled_from(["single", "all"]), st.integers(0, 3)),
         st.tuples(st.just("no group"), st.sampled_from("abc")),
         st.tuples(st.just("node"), st.integers(0, 3)),
         st.tuples(st.just("look")),
@@ -67,7 +64,7 @@ CHANGES = st.lists(
 
 @given(CHANGES)
 def test_the_kept_order_is_that_of_a_plain_loop(changes: list[tuple[Any, ...]]) -> None:
-    cluster = Cluster(WITH_PREEMPTION)
+    cluster = Cluster(GROUP_GATES)
     for row in range(4):
         cluster.put(a_node(f"n{row}"))
     order = VictimOrder(cluster)
@@ -81,7 +78,7 @@ def test_the_kept_order_is_that_of_a_plain_loop(changes: list[tuple[Any, ...]]) 
                 if cluster.nodes.row_of_pod(f"uid-p{number}") is not None:
                     cluster.nodes.displace(f"uid-p{number}")
             case ("group", name, mode, priority):
-                cluster.put(a_group(name, disruptionMode=mode, priority=priority))
+                cluster.put(a_group(name, disruptionMode={mode: {}}, priority=priority))
             case ("no group", name):
                 cluster.remove(PodGroup, f"default/{name}")
             case ("node", row):
@@ -90,12 +87,13 @@ def test_the_kept_order_is_that_of_a_plain_loop(changes: list[tuple[Any, ...]]) 
                 order.refresh()
         for priority in (0, 2, 9):
             order.refresh()
-            found = [[pod.id for pod in entry[-1].pods] for entry in order.below(priority)]
+            found = [[pod.id for pod in unit.pods] for unit in order.below(priority)]
             assert found == plain_victims(cluster, priority)
-            assert order.has_below(priority) == bool(found)
+        named = (pod for pod in cluster.nodes.pods() if pod.group_key is not None)
+        assert order.member_rows == {cluster.nodes.row_of_pod(pod.id) for pod in named}
 
 
-# ---- sums and trials
+# ---- searches
 
 
 @st.composite
@@ -113,7 +111,7 @@ def clusters(draw: st.DrawFn) -> dict[str, Any]:
     return {
         "nodes": nodes,
         "pods": draw(st.lists(pod, max_size=10)),
-        "modes": draw(st.tuples(st.sampled_from(["Pod", "PodGroup"]), st.integers(0, 3))),
+        "modes": draw(st.tuples(st.sampled_from(["single", "all"]), st.integers(0, 3))),
         "allowed": draw(st.none() | st.integers(0, 2)),
         "member": draw(st.sampled_from(["500m", "1", "2"])),
         "members": draw(st.integers(1, 5)),
@@ -123,10 +121,10 @@ def clusters(draw: st.DrawFn) -> dict[str, Any]:
 
 
 def staged(case: dict[str, Any]) -> GangWorld:
-    world = GangWorld(WITH_PREEMPTION)
+    world = GangWorld(GROUP_GATES)
     mode, priority = case["modes"]
     for name in "ab":
-        world.driver.create(a_group(name, uid=f"uid-{name}", disruptionMode=mode, priority=priority))
+        world.driver.create(a_group(name, uid=f"uid-{name}", disruptionMode={mode: {}}, priority=priority))
     for number, cpu in enumerate(case["nodes"]):
         world.driver.create(a_node(f"n{number}", cpu=str(cpu), pods=6))
     free = [cpu * 1000 for cpu in case["nodes"]]
@@ -160,23 +158,22 @@ def victims_of_one_attempt(world: GangWorld) -> list[str]:
 
 @given(clusters())
 @settings(max_examples=60, deadline=None)
-def test_sums_find_the_victims_that_trials_find(case: dict[str, Any]) -> None:
-    by_sums = victims_of_one_attempt(staged(case))
+def test_members_on_other_nodes_need_not_be_asked_about(case: dict[str, Any]) -> None:
+    """Where filters look at one node at a time, the answer is that of all members."""
+    found = victims_of_one_attempt(staged(case))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(default_preemption, "slots_for", lambda failure: None)
-        assert victims_of_one_attempt(staged(case)) == by_sums
-        patch.setattr(default_preemption, "ONE_BY_ONE", 0)
-        assert victims_of_one_attempt(staged(case)) == by_sums
+        patch.setattr(group_post_filter, "_read_their_rows", lambda attempt, members: False)
+        assert victims_of_one_attempt(staged(case)) == found
 
 
 @given(clusters())
 @settings(max_examples=60, deadline=None)
 def test_what_holds_whoever_leaves(case: dict[str, Any]) -> None:
     """The group fits once its victims have left; groups leave whole; no gang holds room for a part of it; victims have a
-    lower priority; budgets are respected where others can leave instead."""
+    lower priority."""
     world = staged(case)
     cluster = world.core.cluster
-    budgets, pods = budgets_of(cluster), {pod.name: pod for pod in cluster.nodes.pods()}
+    pods = {pod.name: pod for pod in cluster.nodes.pods()}
     groups = {key: group for key, group in cluster.objects[PodGroup].items() if isinstance(group, PodGroup)}
     evicted: list[str] = []
     world.driver.on_evicted = lambda victim, preemptor: evicted.append(victim.name)
@@ -192,38 +189,17 @@ def test_what_holds_whoever_leaves(case: dict[str, Any]) -> None:
         assert placed >= minimum
     for name in evicted:
         group = groups.get(pods[name].group_key or "")
-        its = group.priority if group is not None and _leaves_whole(pods[name], groups) else pods[name].priority
-        assert its < case["priority"]
-    breaking = {pod.name for pod in pods.values() if any(budget.matches(pod) for budget in budgets)}
-    lower = {name for name, pod in pods.items() if pod.priority < case["priority"] and pod.group_key is None}
-    if budgets and minimum == case["members"] == 1 and len(breaking & set(evicted)) > budgets[0].allowed >= 0:
-        # Then no single pod that is not protected made room on its own node.
-        free = _free_milli(case, pods)
-        need = {"500m": 500, "1": 1000, "2": 2000}[case["member"]]
-        for name in lower - breaking:
-            pod = pods[name]
-            assert free[pod.spec.node_name] + _milli(pod) < need or name in evicted
+        assert (pods[name].priority if group is None else group.priority) < case["priority"]
 
 
 def _leaves_whole(pod: Pod, groups: dict[str, PodGroup]) -> bool:
     group = groups.get(pod.group_key or "")
-    return group is not None and group.spec.disruption_mode == "PodGroup"
-
-
-def _milli(pod: Pod) -> int:
-    return pod.shape.held["cpu"][0]
-
-
-def _free_milli(case: dict[str, Any], pods: dict[str, Pod]) -> dict[str, int]:
-    free = {f"n{number}": cpu * 1000 for number, cpu in enumerate(case["nodes"])}
-    for pod in pods.values():
-        free[pod.spec.node_name] -= _milli(pod)
-    return free
+    return group is not None and group.is_disrupted_together
 
 
 def test_budgets_count_until_the_first_that_is_used_up() -> None:
     """A victim that broke one budget takes nothing from the budgets behind it."""
-    cluster = Cluster(WITH_PREEMPTION)
+    cluster = Cluster(GROUP_GATES)
     for name, allowed in (("one", 0), ("two", 1)):
         written = {
             "metadata": {"name": name, "namespace": "default"},
@@ -233,64 +209,9 @@ def test_budgets_count_until_the_first_that_is_used_up() -> None:
         cluster.put(msgspec.convert(written, PodDisruptionBudget))
     both = a_pod("both", labels={"app": "foo", "tier": "x"})
     tier = [a_pod(f"tier-{i}", labels={"tier": "x"}) for i in range(2)]
-    victims = [GroupVictim([pod], (0, True, 0, 0, place)) for place, pod in enumerate((both, *tier))]
-    breaking, others = split_by_budgets(victims, KeptBudgets().of(cluster))
-    assert [victim.pods[0].name for victim in breaking] == ["both", "tier-1"]
-    assert [victim.pods[0].name for victim in others] == ["tier-0"]
-
-
-@pytest.mark.parametrize(
-    ("spec", "trials"),
-    [
-        ({}, 0),
-        ({"topologySpreadConstraints": [{"maxSkew": 9, "topologyKey": "z", "whenUnsatisfiable": "DoNotSchedule"}]}, 5),
-        ({"host_ports": (80,)}, 5),
-    ],
-    ids=["sums decide", "spread", "ports"],
-)
-def test_trials_are_made_only_where_more_than_sums_decides(
-    spec: dict[str, Any], trials: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Four victims: one trial without all of them, and one for each that comes back."""
-    made: list[MovedPods] = []
-    move = PodsAside.move
-
-    def noted(self: PodsAside, moved: MovedPods) -> None:
-        made.append(moved)
-        move(self, moved)
-
-    monkeypatch.setattr(PodsAside, "move", noted)
-    world = GangWorld(WITH_PREEMPTION)
-    for number in range(2):
-        world.driver.create(a_node(f"n{number}", cpu="2", labels={"z": str(number)}))
-        for place in range(2):
-            world.driver.create(a_started(f"p{number}{place}", 0, 1, "", nodeName=f"n{number}"))
-    world.group(min_count=2, priority=PRIORITY, uid="uid-gang")
-    world.members("a", "b", priority=PRIORITY, **spec)
-    assert len(made) == trials
-    world.wait(15)
-    assert {"a", "b"} <= set(world.where())
-    assert len(world.where()) == 4
-
-
-def evicted_for_several(case: dict[str, Any], sizes: list[int]) -> tuple[list[str], dict[str, str]]:
-    """Who leaves for gangs of these sizes that come one after another, and who is where in the end."""
-    world = staged(case)
-    evicted: list[str] = []
-    world.driver.on_evicted = lambda victim, preemptor: evicted.append(victim.name)
-    for number, size in enumerate(sizes):
-        world.driver.create(a_group(f"g{number}", size, uid=f"uid-g{number}", priority=case["priority"] + number))
-        for place in range(size):
-            pod = a_member(f"g{number}-{place}", f"g{number}", cpu=case["member"], priority=case["priority"] + number)
-            world.driver.create(pod)
-        world.wait(4)
-    return evicted, world.where()
-
-
-@given(clusters(), st.lists(st.integers(1, 4), min_size=1, max_size=3))
-@settings(max_examples=25, deadline=None)
-def test_what_is_kept_serves_the_groups_that_follow(case: dict[str, Any], sizes: list[int]) -> None:
-    by_sums = evicted_for_several(case, sizes)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(default_preemption, "slots_for", lambda failure: None)
-        assert evicted_for_several(case, sizes) == by_sums
+    units = [VictimUnit([pod], (0, 0, 0, 0, place)) for place, pod in enumerate((both, *tier))]
+    breaking, others = split_by_budgets(units, KeptBudgets().of(cluster))
+    assert [(unit.pods[0].name, violations) for unit, violations in breaking] == [("both", 1), ("tier-1", 1)]
+    assert [unit.pods[0].name for unit in others] == ["tier-0"]
+    whole = VictimUnit([both, *tier], (0, 0, 0, 0, 0))
+    assert split_by_budgets([whole], KeptBudgets().of(cluster)) == ([(whole, 2)], [])

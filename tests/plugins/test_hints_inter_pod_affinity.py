@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from build import a_cluster, a_node, a_pod
-from hinting import action_of, wakes
-from mooring.framework.contract.events import ASSIGNED_POD, NODE, UNSCHEDULABLE_POD, Action, ClusterEvent
+from hinting import action_of, wakes, wakes_for_pod
+from mooring.framework.contract.events import ASSIGNED_POD, NODE, Action, ClusterEvent
 from mooring.framework.contract.points import Handle
 from mooring.model.node import Node
 from mooring.model.pod import Pod
@@ -92,7 +92,7 @@ def test_namespace_selectors_are_tried_against_no_labels() -> None:
 LEAVING: dict[str, tuple[Pod, Pod, bool]] = {
     "an unwanted neighbour leaves": (AWAY_FROM_WEB, other(WEB), True),
     "another pod leaves": (AWAY_FROM_WEB, other(DB), False),
-    "a pod leaves that meets one of two terms": (AWAY_FROM_BOTH, other(WEB), False),
+    "a pod leaves that meets one of two terms": (AWAY_FROM_BOTH, other(WEB), True),
     "a pod leaves that meets both terms": (AWAY_FROM_BOTH, other({**WEB, **FRONT}), True),
     "an unwanted neighbour leaves that had no node": (AWAY_FROM_WEB, other(WEB, node=""), False),
     "a nominated unwanted neighbour leaves": (
@@ -110,7 +110,7 @@ LEAVING: dict[str, tuple[Pod, Pod, bool]] = {
     "a pod leaves of whose two terms one speaks of the waiting one": (
         waiting(labels=DB),
         other(WEB, affinity=away(term(DB), term(FRONT))),
-        False,
+        True,
     ),
     "a pod leaves that kept pods of its own namespace away": (
         waiting(labels=DB),
@@ -124,6 +124,7 @@ LEAVING: dict[str, tuple[Pod, Pod, bool]] = {
 
 @pytest.mark.parametrize(("pod", "left", "woken"), LEAVING.values(), ids=LEAVING.keys())
 def test_a_pod_leaves(pod: Pod, left: Pod, woken: bool) -> None:
+    """v1.37, 4.7: any anti-affinity term counts."""
     assert wakes(PLUGIN, pod, ClusterEvent(ASSIGNED_POD, Action.DELETE), left, None) is woken
 
 
@@ -136,8 +137,8 @@ UPDATED: dict[str, tuple[Pod, Pod, Pod, bool]] = {
     "a pod ceases to be unwanted": (AWAY_FROM_WEB, other(WEB), other(DB), True),
     "a pod is as unwanted as before": (AWAY_FROM_WEB, other(WEB), other({**WEB, **FRONT}), False),
     "a pod becomes unwanted": (AWAY_FROM_WEB, other(DB), other(WEB), False),
-    "a pod that met both terms meets one": (AWAY_FROM_BOTH, other({**WEB, **FRONT}), other(WEB), True),
-    "a pod that met one of two terms meets none": (AWAY_FROM_BOTH, other(WEB), other(DB), False),
+    "a pod that met both terms meets one": (AWAY_FROM_BOTH, other({**WEB, **FRONT}), other(WEB), False),
+    "a pod that met one of two terms meets none": (AWAY_FROM_BOTH, other(WEB), other(DB), True),
     "a pod without a node becomes the wanted neighbour": (NEAR_WEB, other(DB, node=""), other(WEB, node=""), False),
     "a pod had no node before": (NEAR_WEB, other(DB, node=""), other(WEB), False),
 }
@@ -145,8 +146,8 @@ UPDATED: dict[str, tuple[Pod, Pod, Pod, bool]] = {
 
 @pytest.mark.parametrize(("pod", "old", "new", "woken"), UPDATED.values(), ids=UPDATED.keys())
 def test_labels_of_a_pod_change(pod: Pod, old: Pod, new: Pod, woken: bool) -> None:
-    resource = ASSIGNED_POD if new.spec.node_name else UNSCHEDULABLE_POD
-    assert wakes(PLUGIN, pod, ClusterEvent(resource, Action.UPDATE_POD_LABEL), old, new) is woken
+    """v1.37, 4.7: any anti-affinity term counts."""
+    assert wakes_for_pod(PLUGIN, pod, old, new, Action.UPDATE_POD_LABEL) is woken
 
 
 def node(**labels: str) -> Node:

@@ -4,7 +4,7 @@ import pytest
 
 from build import a_node, a_pod
 from hinting import action_of, wakes
-from mooring.framework.contract.events import ASSIGNED_POD, NODE, UNSCHEDULABLE_POD, Action, ClusterEvent
+from mooring.framework.contract.events import NODE, TARGET_POD, Action, ClusterEvent
 from mooring.framework.contract.points import Handle
 from mooring.model.node import Node
 from mooring.model.pod import Pod
@@ -35,16 +35,10 @@ PODS: dict[str, tuple[Pod, Pod, bool]] = {
     "it needs the feature no more": (NEEDY, MODEST, True),
     "it needs a feature that it did not need": (MODEST, NEEDY, True),
     "it needs what it needed": (NEEDY, a_pod("waiting", hostNetwork=True, hostUsers=False, labels={"a": "b"}), False),
-    "another pod needs the feature no more": (
-        a_pod("other", hostNetwork=True, hostUsers=False),
-        a_pod("other"),
-        False,
-    ),
 }
 
 
-@pytest.mark.parametrize("resource", [ASSIGNED_POD, UNSCHEDULABLE_POD])
 @pytest.mark.parametrize("action", [Action.UPDATE, Action.UPDATE_POD_LABEL])
 @pytest.mark.parametrize(("old", "new", "woken"), PODS.values(), ids=PODS.keys())
-def test_any_kind_of_pod_update(old: Pod, new: Pod, woken: bool, action: Action, resource: str) -> None:
-    assert wakes(PLUGIN, NEEDY, ClusterEvent(resource, action), old, new) is woken
+def test_any_kind_of_pod_update(old: Pod, new: Pod, woken: bool, action: Action) -> None:
+    assert wakes(PLUGIN, NEEDY, ClusterEvent(TARGET_POD, action), old, new) is woken

@@ -6,11 +6,11 @@ import msgspec
 import pytest
 
 from build import a_cluster, a_node, a_pod
-from hinting import action_of, wakes
+from hinting import action_of, wakes, wakes_for_pod
 from mooring.api.kinds.devices import DEVICE_CLASS
 from mooring.cluster.cluster import Cluster
 from mooring.framework.config.args import NodeResourcesFitArgs
-from mooring.framework.contract.events import ASSIGNED_POD, NODE, UNSCHEDULABLE_POD, Action, ClusterEvent
+from mooring.framework.contract.events import ASSIGNED_POD, NODE, Action, ClusterEvent
 from mooring.framework.contract.points import Handle
 from mooring.model.devices import DeviceClass
 from mooring.model.node import Node
@@ -80,8 +80,7 @@ SHRINKING: dict[str, tuple[Pod, Pod, Pod, bool]] = {
 
 @pytest.mark.parametrize(("pod", "old", "new", "woken"), SHRINKING.values(), ids=SHRINKING.keys())
 def test_a_pod_shrinks(pod: Pod, old: Pod, new: Pod, woken: bool) -> None:
-    resource = ASSIGNED_POD if new.spec.node_name else UNSCHEDULABLE_POD
-    assert wakes(PLUGIN, pod, ClusterEvent(resource, Action.UPDATE_POD_SCALE_DOWN), old, new) is woken
+    assert wakes_for_pod(PLUGIN, pod, old, new, Action.UPDATE_POD_SCALE_DOWN) is woken
 
 
 NODES: dict[str, tuple[Pod, Node | None, Node, bool]] = {
@@ -171,11 +170,6 @@ DELEGATED: dict[str, tuple[Pod, Node | None, Node, Cluster, bool]] = {
 @pytest.mark.parametrize(("pod", "old", "new", "cluster", "woken"), DELEGATED.values(), ids=DELEGATED.keys())
 def test_what_devices_serve(pod: Pod, old: Node | None, new: Node, cluster: Cluster, woken: bool) -> None:
     assert wakes_for(PLUGIN, pod, old, new, cluster) is woken
-
-
-def test_devices_serve_nothing_when_the_gate_is_off() -> None:
-    plugin = NodeResourcesFit(None, Handle(feature_gates={"DRAExtendedResource": False}))
-    assert not wakes_for(plugin, GPU_POD, None, a_node(), a_cluster_with(a_class("gpu", GPU)))
 
 
 CLASSES: dict[str, tuple[Pod, DeviceClass | None, DeviceClass, bool]] = {

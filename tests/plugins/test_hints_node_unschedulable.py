@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from build import a_node, a_pod
-from hinting import action_of, wakes
-from mooring.framework.contract.events import NODE, UNSCHEDULABLE_POD, Action, ClusterEvent
+from hinting import action_of, wakes, wakes_for_pod
+from mooring.framework.contract.events import NODE, Action, ClusterEvent
 from mooring.framework.contract.points import Handle
 from mooring.model.node import Node
 from mooring.plugins.nodes.taints import NodeUnschedulable
@@ -48,5 +48,5 @@ TOLERATIONS: dict[str, tuple[str, list[dict[str, Any]], bool]] = {
 
 @pytest.mark.parametrize(("name", "tolerations", "woken"), TOLERATIONS.values(), ids=TOLERATIONS.keys())
 def test_tolerations(name: str, tolerations: list[dict[str, Any]], woken: bool) -> None:
-    event = ClusterEvent(UNSCHEDULABLE_POD, Action.UPDATE_POD_TOLERATION)
-    assert wakes(PLUGIN, a_pod("waiting"), event, a_pod(name), a_pod(name, tolerations=tolerations)) is woken
+    old, new = a_pod(name), a_pod(name, tolerations=tolerations)
+    assert wakes_for_pod(PLUGIN, a_pod("waiting"), old, new, Action.UPDATE_POD_TOLERATION) is woken

@@ -5,11 +5,12 @@ from typing import Any
 import msgspec
 import pytest
 
+import hinting
 from build import a_cluster, a_node, a_pod
 from hinting import action_of, wakes
 from mooring.cluster.cluster import Cluster
 from mooring.framework.config.args import PodTopologySpreadArgs
-from mooring.framework.contract.events import ASSIGNED_POD, NODE, UNSCHEDULABLE_POD, Action, ClusterEvent
+from mooring.framework.contract.events import ASSIGNED_POD, NODE, Action, ClusterEvent
 from mooring.framework.contract.points import Handle
 from mooring.model.node import Node
 from mooring.model.pod import Pod
@@ -36,11 +37,7 @@ def other(labels: dict[str, str] | None, node: str = "n1", **more: Any) -> Pod:
 
 
 def wakes_for_pod(pod: Pod, old: Pod | None, new: Pod | None, update: Action = Action.UPDATE_POD_LABEL) -> bool:
-    latest = new or old
-    assert latest is not None
-    resource = ASSIGNED_POD if latest.spec.node_name else UNSCHEDULABLE_POD
-    event = ClusterEvent(resource, action_of(old, new, update))
-    return wakes(PodTopologySpread(None, Handle()), pod, event, old, new)
+    return hinting.wakes_for_pod(PodTopologySpread(None, Handle()), pod, old, new, update)
 
 
 PODS: dict[str, tuple[Pod, Pod | None, Pod | None, bool]] = {

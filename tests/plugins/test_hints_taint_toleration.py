@@ -3,8 +3,8 @@
 import pytest
 
 from build import a_node, a_pod
-from hinting import action_of, wakes
-from mooring.framework.contract.events import NODE, UNSCHEDULABLE_POD, Action, ClusterEvent
+from hinting import action_of, wakes, wakes_for_pod
+from mooring.framework.contract.events import NODE, Action, ClusterEvent
 from mooring.framework.contract.points import Handle
 from mooring.model.node import COMPARISON_GATE, Node
 from mooring.plugins.nodes.taints import TaintToleration
@@ -41,9 +41,8 @@ def test_nodes(old: Node | None, new: Node, woken: bool) -> None:
 
 @pytest.mark.parametrize(("name", "woken"), [("waiting", True), ("other", False)])
 def test_only_tolerations_of_its_own_matter_whatever_they_are_for(name: str, woken: bool) -> None:
-    event = ClusterEvent(UNSCHEDULABLE_POD, Action.UPDATE_POD_TOLERATION)
     new = a_pod(name, tolerations=[{"key": "unheard-of", "operator": "Exists"}])
-    assert wakes(PLUGIN, POD, event, a_pod(name), new) is woken
+    assert wakes_for_pod(PLUGIN, POD, a_pod(name), new, Action.UPDATE_POD_TOLERATION) is woken
 
 
 @pytest.mark.parametrize("is_on", [True, False])

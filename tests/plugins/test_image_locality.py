@@ -43,10 +43,10 @@ EXAMPLES: dict[str, tuple[Pod, list[dict[str, int]], list[int]]] = {
         [{"b:1": 1024}],
         [50],
     ),
-    "image volumes count, but raise no limit": (
+    "v1.37, 11.5: image volumes count, and raise the limit": (
         with_images("a:1", volumes=[{"name": "v", "image": {"reference": "b:1"}}]),
         [{"b:1": 500}],
-        [48],
+        [24],
     ),
 }
 

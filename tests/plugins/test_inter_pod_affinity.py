@@ -15,6 +15,7 @@ from mooring.cluster.tallies import tallies
 from mooring.framework.config.args import InterPodAffinityArgs
 from mooring.framework.contract.context import SchedulingContext
 from mooring.framework.contract.status import SKIP, curable, final
+from mooring.model.names import HOSTNAME
 from mooring.model.pod import Pod
 from mooring.model.workloads import Namespace
 from mooring.plugins.affinity import inter_pod_affinity
@@ -53,8 +54,8 @@ def rather_away(*terms: tuple[int, dict[str, Any]]) -> dict[str, Any]:
 def a_small_cluster(*pods: tuple[str, Pod]) -> Cluster:
     """a1 and a2 in zone a, b1 in zone b, and a node without zone; pods on the nodes that are named."""
     zones = {"a1": "a", "a2": "a", "b1": "b"}
-    nodes = [a_node(name, labels={"zone": zone, "host": name}) for name, zone in zones.items()]
-    cluster = a_cluster(*nodes, a_node("bare", labels={"host": "bare"}))
+    nodes = [a_node(name, labels={"zone": zone, HOSTNAME: name}) for name, zone in zones.items()]
+    cluster = a_cluster(*nodes, a_node("bare", labels={HOSTNAME: "bare"}))
     for i, (name, pod) in enumerate(pods):
         pod = msgspec.structs.replace(pod, metadata=msgspec.structs.replace(pod.metadata, name=f"existing-{i}"))
         cluster.nodes.place(pod, name)
@@ -69,8 +70,9 @@ def new(affinity: Any = None, app: str = "web", **more: Any) -> Pod:
     return a_pod("new", labels={"app": app}, **({"affinity": affinity} if affinity else {}), **more)
 
 
-def plugin(**args: Any) -> Any:
-    return build(InterPodAffinity, msgspec.convert(args, InterPodAffinityArgs) if args else None)
+def plugin(on_hosts: bool = False, **args: Any) -> Any:
+    gates = {"InterPodAffinityHostnameFastPath": on_hosts}
+    return build(InterPodAffinity, msgspec.convert(args, InterPodAffinityArgs) if args else None, **gates)
 
 
 @pytest.fixture(autouse=True, params=["counts are kept", "counts are made for one attempt"])
@@ -89,7 +91,7 @@ LEAVING = existing(metadata={"deletionTimestamp": "2026-02-01T00:00:00Z"})
 FILTER: dict[str, tuple[Pod, list[tuple[str, Pod]], dict[str, Any]]] = {
     "near a pod in its zone": (new(near(term("db"))), [("a1", DB)], {"b1": ALONE, "bare": ALONE}),
     "near a pod on its host": (
-        new(near(term("db", "host"))),
+        new(near(term("db", HOSTNAME))),
         [("a1", DB)],
         {"a2": ALONE, "b1": ALONE, "bare": ALONE},
     ),
@@ -107,11 +109,11 @@ FILTER: dict[str, tuple[Pod, list[tuple[str, Pod]], dict[str, Any]]] = {
         dict.fromkeys(("a1", "a2", "b1", "bare"), ALONE),
     ),
     "away from a pod in its zone": (new(away(term("db"))), [("a1", DB)], {"a1": TOO_NEAR, "a2": TOO_NEAR}),
-    "away from a pod on its host": (new(away(term("db", "host"))), [("a1", DB)], {"a1": TOO_NEAR}),
+    "away from a pod on its host": (new(away(term("db", HOSTNAME))), [("a1", DB)], {"a1": TOO_NEAR}),
     "away from nobody": (new(away(term("db"))), [("a1", WEB)], {}),
     "away from pods on nodes without the label": (new(away(term("db"))), [("bare", DB)], {}),
     "of two anti-affinity terms each counts by itself": (
-        new(away(term("db", "host"), term("web", "host"))),
+        new(away(term("db", HOSTNAME), term("web", HOSTNAME))),
         [("a1", DB), ("b1", WEB)],
         {"a1": TOO_NEAR, "b1": TOO_NEAR},
     ),
@@ -123,7 +125,7 @@ FILTER: dict[str, tuple[Pod, list[tuple[str, Pod]], dict[str, Any]]] = {
     "a pod that keeps others than this away": (new(), [("a1", existing("db", away(term("db"))))], {}),
     "a pod that keeps others away, without the label": (new(), [("bare", existing("db", away(term("web"))))], {}),
     "its own affinity is told first, then anti-affinity, then that of others": (
-        new({**near(term("db", "host")), **away(term("cache"))}),
+        new({**near(term("db", HOSTNAME)), **away(term("cache"))}),
         [("a1", DB), ("b1", DB), ("bare", DB), ("a2", existing("cache")), ("b1", existing("x", away(term("web"))))],
         {"a1": TOO_NEAR, "a2": ALONE, "b1": UNWELCOME},
     ),
@@ -137,9 +139,13 @@ FILTER: dict[str, tuple[Pod, list[tuple[str, Pod]], dict[str, Any]]] = {
 }
 
 
+@pytest.mark.parametrize("on_hosts", [False, True], ids=["by label", "hosts by node"])
 @pytest.mark.parametrize(("pod", "pods", "expected"), FILTER.values(), ids=FILTER.keys())
-def test_where_the_pod_cannot_go(pod: Pod, pods: list[tuple[str, Pod]], expected: dict[str, Any]) -> None:
-    assert verdicts(plugin(), pod, a_small_cluster(*pods)) == expected
+def test_where_the_pod_cannot_go(
+    pod: Pod, pods: list[tuple[str, Pod]], expected: dict[str, Any], on_hosts: bool
+) -> None:
+    """Where host names are unique the gate InterPodAffinityHostnameFastPath changes none of these."""
+    assert verdicts(plugin(on_hosts), pod, a_small_cluster(*pods)) == expected
 
 
 SKIPPED: dict[str, tuple[Pod, list[tuple[str, Pod]], bool]] = {
@@ -185,7 +191,8 @@ NAMESPACES: dict[str, tuple[dict[str, Any], str, bool]] = {
     "its own is not selected": ({"namespaceSelector": TEAM_X}, "default", False),
     "listed or selected": ({"namespaces": ["theirs"], "namespaceSelector": TEAM_X}, "theirs", True),
     "an empty selector means every namespace": ({"namespaceSelector": {}}, "unknown", True),
-    "excluding a namespace excludes nothing": ({"namespaceSelector": NOT_TEAM_X}, "ours", True),
+    "v1.37, 11.6: a namespace that is excluded": ({"namespaceSelector": NOT_TEAM_X}, "ours", False),
+    "v1.37, 11.6: a namespace beside the excluded": ({"namespaceSelector": NOT_TEAM_X}, "theirs", True),
 }
 
 
@@ -222,8 +229,8 @@ def raw(weights: dict[str, int]) -> tuple[Pod, list[tuple[str, Pod]]]:
     """A pod that gives each host this much, by preferring pods of an app that is only there."""
     near_, away_ = ({k: w for k, w in weights.items() if w > 0}, {k: -w for k, w in weights.items() if w < 0})
     affinity: dict[str, Any] = {
-        **rather_near(*((w, term(name, "host")) for name, w in near_.items())),
-        **rather_away(*((w, term(name, "host")) for name, w in away_.items())),
+        **rather_near(*((w, term(name, HOSTNAME)) for name, w in near_.items())),
+        **rather_away(*((w, term(name, HOSTNAME)) for name, w in away_.items())),
     }
     return new(affinity), [(name, existing(name)) for name in weights]
 
@@ -236,7 +243,7 @@ SCORE: dict[str, tuple[tuple[Pod, list[tuple[str, Pod]]], tuple[str, ...], Any]]
     "58 of 100 is 57": (raw({"a2": 58, "b1": 100}), ("a1", "a2", "b1"), {"a1": 0, "a2": 57, "b1": 100}),
     "several pods add up": (
         (
-            new({**rather_near((50, term("db", "host"))), **rather_away((30, term("cache", "host")))}),
+            new({**rather_near((50, term("db", HOSTNAME))), **rather_away((30, term("cache", HOSTNAME)))}),
             [("a1", DB), ("a1", DB), ("a2", DB), ("a1", existing("cache"))],
         ),
         ("a1", "a2", "b1"),
@@ -295,7 +302,7 @@ def test_preferences_of_existing_pods_can_be_ignored() -> None:
     ignoring = plugin(ignorePreferredTermsOfExistingPods=True)
     cluster = a_small_cluster(("b1", existing("db", rather_near((7, term("web"))))))
     assert scores(ignoring, new(), cluster, "a1", "b1") is SKIP
-    assert scores(ignoring, new(rather_near((1, term("db", "host")))), cluster, "a1", "b1") == {"a1": 0, "b1": 100}
+    assert scores(ignoring, new(rather_near((1, term("db", HOSTNAME)))), cluster, "a1", "b1") == {"a1": 0, "b1": 100}
 
 
 @given(st.lists(st.one_of(st.integers(-300, 300), st.integers(-(1 << 60), 1 << 60)), min_size=1, max_size=20))

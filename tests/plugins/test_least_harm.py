@@ -32,7 +32,7 @@ from mooring.model.workloads import PodDisruptionBudget
 from mooring.plugins.preemption.default_preemption import DefaultPreemption
 from mooring.plugins.preemption.kept_dry_run import KeptDryRun
 from mooring.plugins.preemption.kept_harm import NONE_FITS, Room, can_stay, harm_after, victim_positions
-from mooring.plugins.preemption.victim_search import PreemptionDryRun, budgets_of
+from mooring.plugins.preemption.victim_search import PreemptionDryRun, budgets_of, nominate
 from mooring.scheduler.decide import DecideOptions, decide
 from mooring.scheduler.decision import Decision, NoFit
 from mooring.state.scheduler_assembly import build_runners
@@ -250,7 +250,7 @@ def plain_choice(failure: RejectedAttempt) -> Nomination | None:
             is_unstarted = harm[-1] == -NOT_STARTED_NS
             is_better = harm == best[0] and (name > best[1].node_name if is_unstarted else name < best[1].node_name)
         if is_better:
-            best = harm, Nomination(name, victims)
+            best = harm, nominate(name, victims, findings.violations(row))
     return None if best is None else best[1]
 
 
@@ -450,7 +450,7 @@ def test_a_node_that_is_tried_alone_is_compared_with_the_others(pods: dict[str, 
     compare(world, a_pod("pre", cpu="6", priority=9), a_plugin())
     decision = world.decide(a_pod("pre", cpu="6", priority=9))
     assert isinstance(decision, NoFit) and decision.failure is not None
-    assert a_plugin().post_filter(decision.failure) == Nomination(chosen, tuple(pods[chosen]))
+    assert a_plugin().post_filter(decision.failure) == nominate(chosen, tuple(pods[chosen]))
 
 
 # ---- nominated pods

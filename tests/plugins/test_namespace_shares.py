@@ -16,13 +16,13 @@ from mooring.framework import config
 from mooring.framework.contract.status import OutOfEffort
 from mooring.kit.clock import NS_PER_S, VirtualClock
 from mooring.model.devices import ResourceClaim
-from mooring.plugins.devices import device_offers as shares
+from mooring.plugins.devices import device_search_cache as shares
 from mooring.plugins.devices.device_demand import DeviceFeatures
-from mooring.plugins.devices.device_offers import (
+from mooring.plugins.devices.device_search_cache import (
     BURST,
     MODERATE_STEPS,
     ORDINARY_STEPS,
-    DeviceOfferCache,
+    DeviceSearchCache,
     NamespaceShares,
 )
 from mooring.plugins.devices.effort import Effort
@@ -127,7 +127,7 @@ class Searching:
         self.now_ns = START_NS
         devices = [a_device(f"d{i}", numa=i) for i in range(10)]
         self.cluster = a_cluster(a_node("n0"), a_class(), a_slice("s", *devices, node="n0"))
-        self.offers = DeviceOfferCache(DeviceFeatures(), 100_000, lambda: self.now_ns)
+        self.searches = DeviceSearchCache(DeviceFeatures(), 100_000, lambda: self.now_ns)
 
     def ask(self, claim: ResourceClaim) -> tuple[object, int]:
         """The codes, or that it timed out; and the steps that it took."""
@@ -140,7 +140,7 @@ class Searching:
 
         with patch.object(Effort, "spend", counting):
             try:
-                answer: object = self.offers.codes(self.cluster, [claim], ROWS).tolist()
+                answer: object = self.searches.codes(self.cluster, [claim], ROWS).tolist()
             except OutOfEffort:
                 answer = "timed out"
         return answer, sum(spent)
@@ -152,7 +152,7 @@ def in_namespace(name: str, *selectors: str) -> ResourceClaim:
 
 def test_a_namespace_that_has_used_up_its_share_gets_no_costly_search_until_time_has_passed() -> None:
     searching = Searching()
-    searching.offers._shares.charge("a", 2 * BURST, searching.now_ns)
+    searching.searches._shares.charge("a", 2 * BURST, searching.now_ns)
     answer, steps = searching.ask(in_namespace("a", COSTLY))
     assert answer == "timed out" and steps <= ORDINARY_STEPS
     answer, steps = searching.ask(in_namespace("a", "device.driver != ''"))
@@ -164,7 +164,7 @@ def test_a_namespace_that_has_used_up_its_share_gets_no_costly_search_until_time
 
 def test_a_search_that_was_cut_short_is_not_given_up_for_good() -> None:
     searching = Searching()
-    searching.offers._shares.charge("a", 2 * BURST, searching.now_ns)
+    searching.searches._shares.charge("a", 2 * BURST, searching.now_ns)
     many = a_claim("c", *(an_ask(3) for _ in range(5)), metadata={"namespace": "a"})
     answer, steps = searching.ask(many)
     assert (answer, steps <= ORDINARY_STEPS + 1) == ("timed out", True)
@@ -240,20 +240,20 @@ def test_an_ordinary_pod_does_not_wait_longer_for_forty_costly_pods_than_for_ten
 
 def test_a_question_of_a_self_check_costs_no_share_and_teaches_nothing() -> None:
     searching, claim = Searching(), in_namespace("a", COSTLY)
-    kept = searching.offers.kept_only()
+    kept = searching.searches.kept_only()
     for _ in range(3):
         with pytest.raises(OutOfEffort, match="^no attempt has searched devices for these claims$"):
             kept.codes(searching.cluster, [claim], ROWS)
-    assert searching.offers._shares.owed("a", searching.now_ns) == 0 and not searching.offers._demands
+    assert searching.searches._shares.owed("a", searching.now_ns) == 0 and not searching.searches._demands
     assert searching.ask(claim) == Searching().ask(claim), "the attempt costs what it costs without self-checks"
 
 
-def test_a_self_check_sees_the_offers_that_are_kept_and_changes_none() -> None:
+def test_a_self_check_sees_the_results_that_are_kept_and_changes_none() -> None:
     searching, claim = Searching(), in_namespace("a", "device.driver != ''")
     searching.ask(claim)
-    (before,) = searching.offers._demands.values()
-    assert searching.offers.kept_only().codes(searching.cluster, [claim], ROWS).tolist() == [0]
+    (before,) = searching.searches._demands.values()
+    assert searching.searches.kept_only().codes(searching.cluster, [claim], ROWS).tolist() == [0]
     searching.cluster.claims.begin(a_claim("other", status={"allocation": an_allocation("n0/d0")}))
-    with pytest.raises(OutOfEffort):  # the offer has gone
-        searching.offers.kept_only().codes(searching.cluster, [claim], ROWS)
-    assert list(searching.offers._demands.values()) == [before] and len(before.by_group) == 1
+    with pytest.raises(OutOfEffort):  # the result has gone
+        searching.searches.kept_only().codes(searching.cluster, [claim], ROWS)
+    assert list(searching.searches._demands.values()) == [before] and len(before.by_group) == 1

@@ -18,6 +18,11 @@ def restarting(action: str = "RestartAllContainers") -> dict[str, Any]:
     return {"name": "c", "restartPolicyRules": [{"action": action}]}
 
 
+def mounting(options: list[str] | None) -> dict[str, Any]:
+    mounts = [{"name": "v", "mountPath": "/v"}, {"name": "w", "mountPath": "/w", "bindMountOptions": options}]
+    return {"name": "m", "volumeMounts": mounts}
+
+
 PODS: dict[str, tuple[Pod, list[str]]] = {
     "a plain pod": (a_pod(), []),
     "a container that restarts all": (a_pod(containers=[restarting()]), ["bare", "users"]),
@@ -27,6 +32,16 @@ PODS: dict[str, tuple[Pod, list[str]]] = {
     "the network of the host, users unsaid": (a_pod(hostNetwork=True), []),
     "the network and the users of the host": (a_pod(hostNetwork=True, hostUsers=True), []),
     "users of its own alone": (a_pod(hostUsers=False), []),
+    "v1.37, 11.11: a mount with options": (
+        a_pod(containers=[mounting(["noexec"])]),
+        ["bare", "restart", "users", "all"],
+    ),
+    "v1.37, 11.11: an init container's": (a_pod(initContainers=[mounting(["x"])]), ["bare", "restart", "users", "all"]),
+    "v1.37, 11.11: one for debugging": (
+        a_pod(ephemeralContainers=[mounting(["x"])]),
+        ["bare", "restart", "users", "all"],
+    ),
+    "v1.37, 11.11: mounts without options": (a_pod(containers=[mounting([]), mounting(None)]), []),
     "both": (a_pod(containers=[restarting()], hostNetwork=True, hostUsers=False), ["bare", "restart", "users"]),
 }
 
@@ -38,6 +53,7 @@ def test_nodes_that_lack_what_a_pod_needs(pod: Pod, lacking: list[str]) -> None:
         a_node("restart", features=["Other", RESTART]),
         a_node("users", features=[USERS]),
         a_node("all", features=[RESTART, USERS]),
+        a_node("mounts", features=[RESTART, USERS, "VolumeBindMountOptions"]),
     )
     plugin = build(NodeDeclaredFeatures)
     assert verdicts(plugin, pod, cluster) == dict.fromkeys(lacking, LACKING)

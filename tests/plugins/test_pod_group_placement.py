@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from build import a_node, a_pod
 from gangs import a_member
 from mooring.cluster.cluster import Cluster
+from mooring.cluster.pods.group_tree import GroupName
 from mooring.framework.config.args import NodeResourcesFitArgs, ResourceSpec, ScoringStrategy
 from mooring.framework.config.feature_gates import with_defaults
 from mooring.framework.contract.group_points import PodGroupAssignments, PodGroupContext, PodGroupPlacement
@@ -38,7 +39,7 @@ def a_group_context(nodes: Sequence[Node], scheduled: Mapping[str, str], key: st
     cluster.groups.add(waiting)
     for name, node_name in scheduled.items():
         cluster.groups.add(a_member(name, nodeName=node_name))
-    return PodGroupContext([waiting], cluster)
+    return PodGroupContext(GroupName(waiting.group_key or ""), [waiting], cluster)
 
 
 def rack_nodes(*racks: str | None) -> list[Node]:
@@ -91,8 +92,8 @@ def test_members_without_one_domain_are_an_error(scheduled: dict[str, str], text
 def test_a_group_that_does_not_exist_is_an_error() -> None:
     group = a_group_context(rack_nodes("a"), {})
     group.cluster.remove(PodGroup, group.key)
-    with pytest.raises(PluginError, match=r'^podgroup.scheduling.k8s.io "gang" not found$'):
-        generate(PodGroupContext(group.pods, group.cluster))
+    with pytest.raises(PluginError, match=r"^pod group object not found for pod group default/gang$"):
+        generate(PodGroupContext(group.name, group.pods, group.cluster))
 
 
 def test_kept_domains_follow_changes_of_nodes() -> None:
@@ -212,7 +213,7 @@ def test_the_share_in_use_is_the_score(
     cluster = a_cluster_of(*(a_filled_node(name, allocatable=GPUS) for name in ("n1", "n2")), *nodes, *old)
     pods = tuple(a_pod(f"m{i}", **amounts) for i, amounts in enumerate(members))
     placement = PodGroupPlacement("", np.array([0, 1], np.intp))
-    group = PodGroupContext(pods, cluster)
+    group = PodGroupContext(GroupName(pods[0].group_key or ""), pods, cluster)
     scores = a_fit(weights, strategy).score_placements(group, [PodGroupAssignments(placement, pods)])
     assert scores.tolist() == [score]
 
@@ -221,7 +222,7 @@ def test_amounts_that_do_not_fit_64_bits_are_scored_too() -> None:
     cluster = a_cluster_of(*(a_node(f"n{i}", cpu="1", memory=str(1 << 53)) for i in range(2048)))
     pods = tuple(a_pod(f"m{i}", cpu="1", memory=str(1 << 53)) for i in range(1024))
     placement = PodGroupPlacement("", np.arange(2048, dtype=np.intp))
-    group = PodGroupContext(pods[:1], cluster)
+    group = PodGroupContext(GroupName(pods[0].group_key or ""), pods[:1], cluster)
     fit = a_fit(CPU_AND_MEMORY)
     assert fit.score_placements(group, [PodGroupAssignments(placement, pods)]).tolist() == [50]
 
@@ -251,7 +252,9 @@ def test_all_placements_at_once_are_scored_as_one_by_one(
     pods = tuple(a_pod(f"m{i}", **amounts) for i, amounts in enumerate(members))
     sets = [(sorted({row % len(nodes) for row in rows}), pods[:count]) for rows, count in parts]
     offered = [PodGroupAssignments(PodGroupPlacement("", np.array(rows, np.intp)), taken) for rows, taken in sets]
-    scores = a_fit(weights).score_placements(PodGroupContext(pods, cluster), offered)
+    scores = a_fit(weights).score_placements(
+        PodGroupContext(GroupName(pods[0].group_key or ""), pods, cluster), offered
+    )
     assert scores.tolist() == [_plain_score(cluster, weights, rows, taken) for rows, taken in sets]
 
 

@@ -29,7 +29,14 @@ from mooring.model.pod import Pod
 from mooring.model.workloads import PodDisruptionBudget
 from mooring.plugins.preemption.default_preemption import DRY_RUNS, DefaultPreemption
 from mooring.plugins.preemption.kept_dry_run import KeptDryRun
-from mooring.plugins.preemption.victim_search import Findings, NodeDryRun, PreemptionDryRun, budgets_of, split_by_budget
+from mooring.plugins.preemption.victim_search import (
+    Findings,
+    NodeDryRun,
+    PreemptionDryRun,
+    budgets_of,
+    nominate,
+    split_by_budget,
+)
 from mooring.scheduler.decide import DecideOptions, decide
 from mooring.scheduler.decision import NoFit
 from mooring.state.scheduler_assembly import build_runners
@@ -154,10 +161,17 @@ SPLITS: dict[str, tuple[list[PodDisruptionBudget], list[str]]] = {
         [a_budget("x", labelled("web"), 1, ["w1"])],
         ["w3"],
     ),
-    "every budget that matches is taken from, also after a breach": (
+    "v1.37, 12.1: budgets behind the one that a pod breaks are not taken from": (
         [
             a_budget("x", labelled("web"), 0),
-            a_budget("y", {"matchExpressions": [{"key": "app", "operator": "Exists"}]}, 3),
+            a_budget("y", {"matchExpressions": [{"key": "app", "operator": "Exists"}]}, 1),
+        ],
+        ["w1", "w2", "w3"],
+    ),
+    "v1.37, 12.1: budgets before the one that a pod breaks are taken from": (
+        [
+            a_budget("a", {"matchExpressions": [{"key": "app", "operator": "Exists"}]}, 2),
+            a_budget("x", labelled("web"), 0),
         ],
         ["w1", "w2", "w3", "d1"],
     ),
@@ -300,7 +314,7 @@ def test_candidates_tried_together_are_ranked_after_others_were_tried_alone() ->
     cluster = with_pods(pods, "1", a_budget("x", labelled("web"), 0))
     failure = failing(a_preemptor(), cluster, examine_all=False, seed=seed_that_starts_at(0, 4))
     plugin = a_plugin(min_candidate_nodes_absolute=2, min_candidate_nodes_percentage=0)
-    assert plugin.post_filter(failure) == Nomination("n3", tuple(pods["n3"]))
+    assert plugin.post_filter(failure) == nominate("n3", tuple(pods["n3"]))
 
 
 # ---- what is said
@@ -390,7 +404,7 @@ ELIGIBILITY: dict[str, tuple[Pod, Pod, str | None]] = {
 @pytest.mark.parametrize(("pod", "victim", "refusal"), ELIGIBILITY.values(), ids=ELIGIBILITY.keys())
 def test_eligibility(pod: Pod, victim: Pod, refusal: str | None) -> None:
     cluster = with_pods({"n1": [victim]}, "1", a_node("n2", cpu="0"))
-    expected = Nomination("n1", (victim,)) if refusal is None else NoRoom(curable(refusal))
+    expected = nominate("n1", (victim,)) if refusal is None else NoRoom(curable(refusal))
     assert a_plugin().post_filter(failing(pod, cluster)) == expected
 
 
@@ -399,7 +413,15 @@ def test_a_leaving_pod_of_no_lower_priority_is_not_waited_for() -> None:
     lower = a_victim("w", 1, "1500m")
     cluster = with_pods({"n1": [leaving, lower]}, "2")
     found = a_plugin().post_filter(failing(a_preemptor(status={"nominatedNodeName": "n1"}), cluster))
-    assert found == Nomination("n1", (lower,))
+    assert found == nominate("n1", (lower,))
+
+
+def test_v137_8_1_a_nomination_says_what_it_found() -> None:
+    """Upstream's rows of TestPostFilter: the text has no full stop."""
+    victims = (a_victim("a"), a_victim("b"))
+    text = "preemption: found a potential placement for pod on node node1, preempting"
+    assert nominate("node1", victims) == Nomination("node1", victims, f"{text} 2 victims")
+    assert nominate("node1", victims[:1]).message == f"{text} 1 victims"
 
 
 def test_a_promised_node_that_became_impossible_is_not_waited_for() -> None:
@@ -588,15 +610,8 @@ def plain_victims(pod: Pod, row: int, world: World) -> list[str] | None:
     lower = [other for other in table.pods_on[row] if other.priority < pod.priority]
     if not lower or not both(staying):
         return None
-    place = {other.id: i for i, other in enumerate(table.pods_on[row])}
-    never = "9"  # after any time; among those the last to come is the most important
-    lower.sort(
-        key=lambda one: (
-            -one.priority,
-            one.status.start_time or never,
-            place[one.id] if one.status.start_time else -place[one.id],
-        )
-    )
+    never = "9"  # after any time; among those the first to come is the most important
+    lower.sort(key=lambda one: (-one.priority, one.status.start_time or never))
     victims = []
     for other in lower:
         if both([*staying, other]):
@@ -634,11 +649,11 @@ def test_all_nodes_at_once_come_to_the_same_as_one_by_one(world: World) -> None:
     assert check_table(world.cluster.nodes) == []
 
 
-def test_victims_that_have_not_started_are_in_the_same_order_either_way() -> None:
+def test_v137_12_2_victims_that_have_not_started_are_in_the_order_of_the_node_either_way() -> None:
     cluster = with_pods({"n1": [a_victim("a"), a_victim("b")]}, "2")
     failure = failing(a_preemptor("2"), cluster)
-    assert names(a_plugin().search(failure).victims(0)) == ["b", "a"]
-    assert names(singly(failure).victims(0)) == ["b", "a"]
+    assert names(a_plugin().search(failure).victims(0)) == ["a", "b"]
+    assert names(singly(failure).victims(0)) == ["a", "b"]
 
 
 @given(WORLDS, st.lists(STEP, min_size=1, max_size=12))

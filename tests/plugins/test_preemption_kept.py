@@ -7,19 +7,15 @@ import pytest
 from test_preemption import a_budget, a_preemptor, a_victim, failing, labelled, with_pods
 
 from build import a_cluster, a_node, a_pod
-from gangs import WITH_PREEMPTION
 from mooring.cluster.cluster import Cluster
 from mooring.cluster.nodes.ranks import NOT_STARTED_NS, PodRanks
-from mooring.framework.attempts.fit_errors import GroupVictims, MovedPods
 from mooring.framework.contract.points import Handle
-from mooring.framework.contract.status import curable
 from mooring.model.pod import Pod
 from mooring.model.workloads import PodDisruptionBudget
-from mooring.plugins.preemption.default_preemption import DRY_RUNS, DefaultPreemption, reprieve, search_by_trials
-from mooring.plugins.preemption.group_slots import GainsByShape
+from mooring.plugins.preemption.default_preemption import DRY_RUNS, DefaultPreemption
 from mooring.plugins.preemption.kept_dry_run import KeptDryRun
 from mooring.plugins.preemption.kept_harm import MOST_TOUCHED, KeptHarm, name_key
-from mooring.plugins.preemption.victim_order import GroupVictim, VictimOrder, pod_place
+from mooring.plugins.preemption.victim_order import pod_place
 from mooring.plugins.preemption.victim_search import KeptBudgets, NodeDryRun, budgets_of
 
 # ---- the heap of harm
@@ -121,21 +117,6 @@ def test_attempts_to_preempt_are_counted() -> None:
     assert handle.metrics.counter("scheduler_preemption_attempts_total").series().value == 2
 
 
-# ---- gains of shapes
-
-
-def test_gains_are_kept_for_the_sixteen_shapes_that_were_asked_last() -> None:
-    gains = GainsByShape(VictimOrder(Cluster(WITH_PREEMPTION)))
-    pod = a_pod("p", cpu="1")
-    kept = {priority: gains.of(pod.shape, 0, priority) for priority in range(16)}
-    assert gains.of(pod.shape, 0, 0) is kept[0]
-    assert gains.of(pod.shape, 1, 0) is not kept[0], "members of another priority"
-    assert gains.of(pod.shape, 0, 0) is kept[0]
-    assert gains.of(pod.shape, 0, 2) is kept[2]
-    assert gains.of(pod.shape, 0, 1) is not kept[1], "the seventeenth took its place"
-    assert len(gains._kept) == 16
-
-
 # ---- budgets
 
 
@@ -158,62 +139,6 @@ def test_budgets_are_read_again_when_they_change_and_selectors_only_then() -> No
     cluster.remove(PodDisruptionBudget, "default/web")
     assert [budget.allowed for budget in kept.of(cluster)] == [0]
     assert [*kept._compiled] == ["default/db"]
-
-
-# ---- groups let victims come back
-
-
-def victims_of(count: int) -> list[GroupVictim]:
-    return [GroupVictim([a_pod(f"p{i}")], (0, True, 0, 0, i)) for i in range(count)]
-
-
-def driven(search: Any, must_go: set[str]) -> tuple[Any, list[list[str]]]:
-    """Answers each question: the group fits beside all pods but those that must go. Returns who came back each time."""
-    back: set[str] = set()
-    asked: list[list[str]] = []
-    answer = None
-    try:
-        while True:
-            moved: MovedPods = search.send(answer)
-            back -= {pod.name for pod in moved.leave}
-            back |= {pod.name for pod in moved.come_back}
-            asked.append([pod.name for pod in moved.come_back])
-            answer = curable("no room") if back & must_go else None
-    except StopIteration as end:
-        return end.value, asked
-
-
-@pytest.mark.parametrize("must_go", [set(), {"p0"}, {"p63"}, {"p3", "p4"}], ids=["none", "first", "last", "two"])
-def test_up_to_64_victims_come_back_one_by_one(must_go: set[str]) -> None:
-    staying, asked = driven(reprieve(victims_of(64)), must_go)
-    assert [victim.pods[0].name for victim in staying] == sorted(must_go)
-    assert asked == [[f"p{i}"] for i in range(64)]
-
-
-def test_more_victims_come_back_in_batches_that_double_and_are_halved() -> None:
-    staying, asked = driven(reprieve(victims_of(65)), {"p5"})
-    assert [victim.pods[0].name for victim in staying] == ["p5"]
-    sizes = [(names[0], len(names)) for names in asked]
-    assert sizes == [
-        *(("p0", 1), ("p1", 2), ("p3", 4), ("p3", 2), ("p5", 4), ("p5", 2), ("p5", 1)),
-        *(("p6", 1), ("p7", 2), ("p9", 4), ("p13", 8), ("p21", 16), ("p37", 28)),
-    ]
-
-
-def test_victims_before_the_first_do_not_leave() -> None:
-    found, asked = driven(search_by_trials(victims_of(5), 2), {"p3"})
-    assert isinstance(found, GroupVictims)
-    assert [pod.name for pod in found.pods] == ["p3"]
-    assert asked == [[], ["p2"], ["p3"], ["p4"]]
-
-
-def test_a_group_that_does_not_fit_without_all_victims_is_told_why() -> None:
-    search = search_by_trials(victims_of(2))
-    moved = next(search)
-    assert [pod.name for pod in moved.leave] == ["p0", "p1"]
-    with pytest.raises(StopIteration) as ended:
-        search.send(curable("no room"))
-    assert ended.value.value == curable("no room")
 
 
 def test_pods_of_one_node_come_before_those_of_the_next() -> None:

@@ -8,11 +8,11 @@ from test_preemption import GPU, RANKINGS, WEB, a_budget, a_preemptor, a_victim,
 
 from build import a_cluster, a_node, a_pod
 from extending import Extended, a_pending, a_running
-from gangs import WITH_PREEMPTION, GangWorld, a_group, a_member
+from gangs import GROUP_GATES, GangWorld, a_group, a_member
 from mooring.cluster.cluster import Cluster
 from mooring.cluster.nodes.ranks import NOT_STARTED_NS, PodRanks, start_ns
-from mooring.framework.contract.points import Handle, Nomination, NoRoom, ResourceDemand, SchedulerServices
-from mooring.framework.contract.status import curable, final
+from mooring.framework.contract.points import Handle, Nomination, ResourceDemand, SchedulerServices
+from mooring.framework.contract.status import final
 from mooring.model.pod import Pod
 from mooring.plugins.preemption.default_preemption import DefaultPreemption
 from mooring.plugins.preemption.kept_harm import NO_LIMIT, PRIORITY_OFFSET, room_on, victims_on
@@ -32,10 +32,10 @@ def a_plugin(cluster: Cluster | None = None, **gates: bool) -> DefaultPreemption
 
 
 def with_groups(*groups: Any) -> DefaultPreemption:
-    cluster = Cluster(WITH_PREEMPTION)
+    cluster = Cluster(GROUP_GATES)
     for group in groups:
         cluster.put(group)
-    return a_plugin(cluster, **WITH_PREEMPTION)
+    return a_plugin(cluster, **GROUP_GATES)
 
 
 @pytest.mark.parametrize("uids", [("uid-gang", "uid-other"), ("", "")], ids=["by uid", "by name without uids"])
@@ -80,44 +80,10 @@ def test_the_end_of_an_eviction_that_never_began_is_no_fault() -> None:
 
 def test_a_pod_that_leaves_never_queues_a_preemptor_by_itself() -> None:
     (registration,) = a_plugin().events()
-    assert (registration.event.resource, registration.event.action.name) == ("Pod", "DELETE")
+    assert (registration.event.resource, registration.event.action.name) == ("AssignedPod", "DELETE")
     assert registration.hint is not None
     change: Any = None
     assert registration.hint(a_preemptor(), change) is False
-
-
-# ---- which members may preempt alone
-
-PLACED_BY_RACK: dict[str, Any] = {"schedulingConstraints": {"topology": [{"key": "rack"}]}}
-BY_PLACEMENT = {**WITH_PREEMPTION, "WorkloadAwarePreemption": False, "TopologyAwareWorkloadScheduling": True}
-NOT_FOUND = "pod group for pod not found"
-LIMITED = "not eligible due to placement-based pod group scheduling limitation"
-GROUPS_DO = "not eligible due to workload aware preemption enabled"
-EXCLUDED: dict[str, tuple[dict[str, bool], Any, str | None]] = {
-    "without gates": ({}, None, None),
-    "groups preempt": (WITH_PREEMPTION, a_group(), GROUPS_DO),
-    "groups preempt, and the group is gone": (WITH_PREEMPTION, None, GROUPS_DO),
-    "placements are tried, and the group is gone": (BY_PLACEMENT, None, NOT_FOUND),
-    "placements are tried, and the group has constraints": (BY_PLACEMENT, a_group(**PLACED_BY_RACK), LIMITED),
-    "placements are tried, and the group has none": (BY_PLACEMENT, a_group(), None),
-    "both, and the group has constraints": ({**BY_PLACEMENT, **WITH_PREEMPTION}, a_group(**PLACED_BY_RACK), LIMITED),
-    "both, and the group has none": ({**BY_PLACEMENT, **WITH_PREEMPTION}, a_group(), GROUPS_DO),
-    "groups preempt, and placements are not tried": (WITH_PREEMPTION, a_group(**PLACED_BY_RACK), GROUPS_DO),
-}
-
-
-@pytest.mark.parametrize(("gates", "group", "why_not"), EXCLUDED.values(), ids=EXCLUDED.keys())
-def test_which_members_of_groups_may_preempt(gates: dict[str, bool], group: Any, why_not: str | None) -> None:
-    cluster = Cluster(gates)
-    if group is not None:
-        cluster.put(group)
-    plugin = a_plugin(cluster, **gates)
-    assert plugin.may_help(a_member("one"), cluster) is (why_not is None)
-    assert plugin.may_help(a_preemptor(), cluster)
-    failure = failing(a_member("one", priority=9), with_pods({"n1": []}, "0"))
-    failure.attempt.context.cluster.objects.update(cluster.objects)
-    if why_not is not None:
-        assert plugin.post_filter(failure) == NoRoom(curable(f"preemption: {why_not}"))
 
 
 # ---- nodes that an extender refused though the pod fits
@@ -244,7 +210,7 @@ def running(world: GangWorld, name: str, node: str, priority: int, **more: Any) 
 
 def test_nodes_that_no_member_can_use_lose_no_pods() -> None:
     """The pod on the tainted node is the least important, and leaving would not help."""
-    world = GangWorld(WITH_PREEMPTION)
+    world = GangWorld(GROUP_GATES)
     world.driver.create(a_node("bad", cpu="1", taints=["x=y:NoSchedule"]))
     world.driver.create(a_node("good", cpu="1"))
     running(world, "least", "bad", 0, cpu="1")
@@ -253,7 +219,7 @@ def test_nodes_that_no_member_can_use_lose_no_pods() -> None:
 
 
 def test_a_pod_that_requests_nothing_makes_no_room_for_a_group() -> None:
-    world = GangWorld(WITH_PREEMPTION)
+    world = GangWorld(GROUP_GATES)
     world.driver.create(a_node("n", cpu="1"))
     running(world, "idle", "n", 0)
     running(world, "low", "n", 1, cpu="950m")
@@ -261,7 +227,7 @@ def test_a_pod_that_requests_nothing_makes_no_room_for_a_group() -> None:
 
 
 def test_the_number_of_pods_can_be_what_a_group_lacks() -> None:
-    world = GangWorld(WITH_PREEMPTION)
+    world = GangWorld(GROUP_GATES)
     world.driver.create(a_node("n", cpu="9", pods=2))
     running(world, "idle", "n", 0)
     running(world, "low", "n", 1, cpu="1")
@@ -269,7 +235,7 @@ def test_the_number_of_pods_can_be_what_a_group_lacks() -> None:
 
 
 def test_members_that_may_never_preempt_keep_their_group_from_it() -> None:
-    world = GangWorld(WITH_PREEMPTION)
+    world = GangWorld(GROUP_GATES)
     world.driver.create(a_node("n", cpu="1"))
     running(world, "low", "n", 0, cpu="1")
     never = {"cpu": "1", "preemptionPolicy": "Never"}
@@ -277,7 +243,7 @@ def test_members_that_may_never_preempt_keep_their_group_from_it() -> None:
 
 
 def test_pods_of_the_same_priority_are_no_victims_of_a_group() -> None:
-    world = GangWorld(WITH_PREEMPTION)
+    world = GangWorld(GROUP_GATES)
     world.driver.create(a_node("n", cpu="2"))
     running(world, "equal", "n", 9, cpu="1")
     running(world, "low", "n", 8, cpu="1")
@@ -287,7 +253,7 @@ def test_pods_of_the_same_priority_are_no_victims_of_a_group() -> None:
 
 def fresh(world: GangWorld) -> GangWorld:
     """A world with the same nodes and running pods."""
-    other = GangWorld(WITH_PREEMPTION)
+    other = GangWorld(GROUP_GATES)
     other.driver.create(a_node("n", cpu="2"))
     for pod in world.driver.pods():
         if pod.spec.node_name:
@@ -296,15 +262,15 @@ def fresh(world: GangWorld) -> GangWorld:
 
 
 def test_a_group_that_leaves_as_one_is_one_victim_however_its_pods_come() -> None:
-    cluster = Cluster(WITH_PREEMPTION)
+    cluster = Cluster(GROUP_GATES)
     for name in ("n0", "n1"):
         cluster.put(a_node(name))
-    cluster.put(a_group("a", disruptionMode="PodGroup", priority=1))
+    cluster.put(a_group("a", disruptionMode={"all": {}}, priority=1))
     order = VictimOrder(cluster)
 
     def victims() -> list[list[str]]:
         order.refresh()
-        return [[pod.name for pod in entry[-1].pods] for entry in order.below(5)]
+        return [[pod.name for pod in unit.pods] for unit in order.below(5)]
 
     assert victims() == []
     cluster.nodes.place(a_member("one", "a").with_node("n0"), "n0")

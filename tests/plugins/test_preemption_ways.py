@@ -5,7 +5,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from test_group_sums import a_failure, members, two_full_nodes
 from test_least_harm import HOST, Form, World, a_plugin, a_random_pod
 from test_preemption import a_budget, a_preemptor, a_victim, failing, labelled, names, with_pods
 
@@ -13,7 +12,7 @@ from build import a_node, a_pod
 from mooring.cluster.cluster import Cluster
 from mooring.cluster.nodes.ranks import PodRanks
 from mooring.cluster.nodes.table import NodeTable
-from mooring.framework.contract.points import Handle, Nomination
+from mooring.framework.contract.points import Nomination
 from mooring.framework.contract.status import final
 from mooring.plugins.preemption.default_preemption import DefaultPreemption
 from mooring.plugins.preemption.kept_dry_run import KeptDryRun
@@ -98,22 +97,6 @@ def test_a_row_that_is_as_harmful_as_before_is_not_entered_again() -> None:
         kept_entries.append(len(kept._heap))
         cluster.nodes.touches.note(cluster.nodes.row_book["n2"])
     assert kept_entries == [0, 2, 2, 2, 2]
-
-
-def test_what_is_kept_for_groups_serves_one_table() -> None:
-    plugin, seen = DefaultPreemption(None, Handle()), list[Cluster]()
-    for name in ("a", "a", "b"):
-        cluster = two_full_nodes() if name != "a" or not seen else seen[0]
-        seen.append(cluster)
-        if name == "b":
-            cluster.nodes.displace("uid-p1")
-            cluster.put(a_pod("own", cpu="1", nodeName="b", metadata={"uid": "uid-own"}))
-        before = plugin._gains
-        search = plugin.pod_group_post_filter(a_failure(cluster, *members(1)))
-        with pytest.raises(StopIteration) as ended:
-            next(search)
-        assert names(ended.value.value.pods) == ["own" if name == "b" else "p1"]
-        assert (plugin._gains is before) is (len(seen) == 2)
 
 
 # ---- nodes that need no look

@@ -66,13 +66,6 @@ def test_a_node_is_scored_by_its_devices() -> None:
     }
 
 
-def test_without_the_gate_only_what_the_node_names_counts() -> None:
-    cluster = a_world()
-    runner = a_runner(DRAExtendedResource=False)
-    decision = decide(runner, POD, cluster, DecideOptions(explain=True))
-    assert isinstance(decision, Placement) and decision.node == "own"
-
-
 def test_devices_of_other_classes_do_not_count() -> None:
     cluster = a_cluster(
         a_node("a", cpu="4"),

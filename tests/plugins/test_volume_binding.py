@@ -6,10 +6,14 @@ import pytest
 
 from build import a_cluster, a_node, a_pod
 from build_storage import HOST, ZONE, a_claim, a_class, a_csi_node, a_driver, a_report, a_volume, on, using
+from mooring.framework import config
 from mooring.framework.config.args import UtilizationShapePoint, VolumeBindingArgs
 from mooring.framework.contract.points import Handle
 from mooring.framework.contract.status import SKIP, SKIPS, Code, PluginError
 from mooring.plugins.volumes.volume_binding import VolumeBinding
+from mooring.scheduler.decide import DecideOptions, decide
+from mooring.scheduler.decision import Placement
+from mooring.state.scheduler_assembly import build_runners
 from volume_asking import a_context, reasons, verdicts
 
 PLUGIN = VolumeBinding(None, Handle())
@@ -279,5 +283,26 @@ def test_the_shape_can_be_turned_around() -> None:
     assert scores(a_scorer((0, 0), (100, 10)), *objects) == [30, 0]
 
 
-def test_without_the_gate_nothing_is_scored() -> None:
-    assert PLUGIN.pre_score(a_context(a_cluster(a_node("n")), POD), slice(0, 1)) is SKIP
+def test_v137_18_1_scores_are_on_and_the_gate_takes_them_away() -> None:
+    """PreScore never skips: a pod without volumes scores 0 everywhere."""
+    context = a_context(a_cluster(a_node("n")), POD)
+    assert PLUGIN.pre_score(context, slice(0, 1)) is None
+    off = VolumeBinding(None, Handle(feature_gates={"StorageCapacityScoring": False}))
+    assert off.pre_score(context, slice(0, 1)) is SKIP
+
+
+def test_v137_18_1_the_default_configuration_prefers_free_capacity() -> None:
+    """Of two nodes with room for the volume, the one with more of it left is chosen."""
+    free = {"n1": "50Gi", "n2": "200Gi", "n3": "100Gi"}
+    reports = [
+        a_report(f"r-{name}", capacity=size, nodeTopology={"matchLabels": {HOST: name}}) for name, size in free.items()
+    ]
+    nodes = [a_node(name, labels={HOST: name}) for name in free]
+    cluster = a_cluster(*nodes, a_claim("c", size="20Gi"), a_class(), a_driver(storageCapacity=True), *reports)
+    (runner,) = build_runners(config.default()).values()
+    decision = decide(runner, a_pod(volumes=using("c")), cluster, DecideOptions(explain=True))
+    assert isinstance(decision, Placement)
+    assert decision.node == "n2"
+    assert decision.details is not None
+    scores_of = {name: by_plugin["VolumeBinding"] for name, by_plugin in decision.details.scores.items()}
+    assert scores_of == {"n1": 60, "n2": 90, "n3": 80}

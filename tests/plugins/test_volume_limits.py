@@ -164,13 +164,13 @@ def test_a_fault_on_a_node_without_limits_is_nobodys_business() -> None:
     assert reasons(PLUGIN, cluster, NEW) == {}
 
 
-def test_with_the_gate_a_driver_must_be_there() -> None:
-    plugin = NodeVolumeLimits(None, Handle(feature_gates={"VolumeLimitScaling": True}))
+def test_v137_18_2_a_driver_must_be_there_if_it_says_so() -> None:
+    off = NodeVolumeLimits(None, Handle(feature_gates={"VolumeLimitScaling": False}))
     cluster = a_cluster(a_node("n"), a_node("m"), a_csi_node("m", csi_example_com=5), *BOUND)
-    assert reasons(plugin, cluster, NEW) == {}
-    cluster.put(a_driver(preventPodSchedulingIfMissing=True))
-    assert reasons(plugin, cluster, NEW) == {"n": [f"{DRIVER} CSI driver is not installed on the node"]}
     assert reasons(PLUGIN, cluster, NEW) == {}
+    cluster.put(a_driver(preventPodSchedulingIfMissing=True))
+    assert reasons(PLUGIN, cluster, NEW) == {"n": [f"{DRIVER} CSI driver is not installed on the node"]}
+    assert reasons(off, cluster, NEW) == {}
 
 
 def test_limits_follow_the_nodes() -> None:

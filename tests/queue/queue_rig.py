@@ -22,7 +22,7 @@ from mooring.framework.profile.profiles import Profile
 from mooring.kit.clock import NS_PER_S, VirtualClock
 from mooring.model.pod import Pod
 from mooring.queue.backoff import QueueSettings
-from mooring.queue.entry import QueuedPod
+from mooring.queue.entry import QueuedPod, QueueListeners
 from mooring.queue.queue import UNSCHEDULABLE_FLUSH_PERIOD_S, SchedulingQueue
 
 PROFILE = "default-scheduler"
@@ -150,8 +150,10 @@ class Rig:
             profiles or {PROFILE: a_profile(self.gate, self.fit, *plugins)},
             cluster=Cluster(),
             lookup=self.known.get,
-            tell=lambda pod, what: self.stories.append(f"{pod.name}: {what}"),
-            report=lambda text, error: self.reports.append((text, error)),
+            listeners=QueueListeners(
+                tell=lambda pod, what: self.stories.append(f"{pod.name}: {what}"),
+                report=lambda text, error: self.reports.append((text, error)),
+            ),
             settings=QueueSettings(**fields),
             **more,
         )
@@ -177,7 +179,7 @@ class Rig:
 
     def pop(self) -> QueuedPod:
         entry = self.queue.pop()
-        assert entry is not None
+        assert isinstance(entry, QueuedPod)
         return entry
 
     def reject(self, entry: QueuedPod, *plugins: str, pending: Sequence[str] = ()) -> str:

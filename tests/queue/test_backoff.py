@@ -9,7 +9,7 @@ from queue_rig import a_pending
 
 from mooring.kit.clock import NS_PER_S
 from mooring.queue.backoff import BackoffQueue, BackoffRule, duration_ns, floor_ns
-from mooring.queue.entry import QueuedPod, new_entry
+from mooring.queue.entry import QueuedEntity, QueuedPod, new_entry
 
 S = NS_PER_S
 RULE = BackoffRule(1 * S, 10 * S)
@@ -95,8 +95,8 @@ def test_floor_of_a_window() -> None:
     assert [floor_ns(time_ns, 10) for time_ns in (0, 9, 10, 19)] == [0, 0, 10, 10]
 
 
-def order(entry: QueuedPod) -> int:
-    return -entry.pod.priority
+def order(entry: QueuedEntity) -> int:
+    return -entry.entries[0].pod.priority
 
 
 def test_within_a_window_the_order_of_the_queue_decides() -> None:
@@ -107,7 +107,7 @@ def test_within_a_window_the_order_of_the_queue_decides() -> None:
         an_entry("middle", at_s=3.9, rejections=1, priority=50),
     ):
         assert queue.push(entry)
-    assert [entry.pod.name for entry in queue] == ["middle", "low", "high"]
+    assert [entry.entries[0].pod.name for entry in queue] == ["middle", "low", "high"]
 
 
 def test_errors_leave_by_time_alone_and_never_early() -> None:
@@ -115,14 +115,14 @@ def test_errors_leave_by_time_alone_and_never_early() -> None:
     queue.push(an_entry("low", at_s=3.1, errors=1, priority=1))
     queue.push(an_entry("high", at_s=3.2, errors=1, priority=100))
     assert queue.pop_early() is None
-    assert [entry.pod.name for entry in queue.pop_complete(5 * S)] == ["low", "high"]
+    assert [entry.entries[0].pod.name for entry in queue.pop_complete(5 * S)] == ["low", "high"]
 
 
 def test_without_the_order_of_the_queue_the_first_to_come_leaves_first() -> None:
     queue = BackoffQueue(RULE, None)
     queue.push(an_entry("low", at_s=3.1, rejections=1, priority=1))
     queue.push(an_entry("high", at_s=3.2, rejections=1, priority=100))
-    assert [entry.pod.name for entry in queue] == ["low", "high"]
+    assert [entry.entries[0].pod.name for entry in queue] == ["low", "high"]
 
 
 def test_complete_backoffs_leave_and_the_next_release_is_known() -> None:
@@ -132,7 +132,7 @@ def test_complete_backoffs_leave_and_the_next_release_is_known() -> None:
     queue.push(an_entry("error", at_s=1, errors=1))
     queue.push(an_entry("last", at_s=2, rejections=2))
     assert queue.next_release_ns() == 2 * S
-    assert [entry.pod.name for entry in queue.pop_complete(3 * S)] == ["first", "error"]
+    assert [entry.entries[0].pod.name for entry in queue.pop_complete(3 * S)] == ["first", "error"]
     assert (len(queue), queue.next_release_ns()) == (1, 5 * S)
 
 
@@ -153,7 +153,7 @@ def test_a_change_of_content_moves_a_pod_but_not_its_end() -> None:
     queue.push(entry)
     entry.pod = a_pending("low", 1000)
     queue.update(entry)
-    assert [each.pod.name for each in queue] == ["low", "high"]
+    assert [each.entries[0].pod.name for each in queue] == ["low", "high"]
     assert entry.backoff_until_ns == 1 * S
 
 
@@ -214,14 +214,10 @@ def test_the_check_looks_into_the_heap_of_errors_too() -> None:
     assert queue.check() == ["backoff heap: default/pod is not in it"]
 
 
-@pytest.mark.parametrize("change", ["gated", "serving"])
-def test_an_error_that_a_gate_objects_to_or_that_serves_its_backoff_is_in_order(change: str) -> None:
+def test_an_error_that_a_gate_objects_to_is_in_order() -> None:
     queue = BackoffQueue(RULE, order)
     queue.push(entry := an_entry(errors=1))
     entry.unschedulable_plugins = ("Gate",)
     assert queue.check() == ["default/pod: among the errors, but rejected by plugins"]
-    if change == "gated":
-        entry.gating_plugin = "Gate"
-    else:
-        entry.serves_backoff = True
+    entry.gating_plugin = "Gate"
     assert queue.check() == []

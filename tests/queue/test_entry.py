@@ -18,7 +18,6 @@ def test_a_new_entry_has_no_past() -> None:
         "unschedulable_count": 0,
         "consecutive_errors": 0,
         "backoff_until_ns": None,
-        "serves_backoff": False,
         "unschedulable_plugins": (),
         "pending_plugins": (),
         "gating_plugin": "",

@@ -115,10 +115,20 @@ def test_the_queue_nominates_pods_that_come_with_a_node_in_their_status() -> Non
     rig.end()
 
 
-def test_a_gated_pod_is_not_nominated() -> None:
+def test_v137_5_2_1_a_gated_pod_is_nominated_as_its_status_says() -> None:
     rig = Rig()
     rig.add(a_pending(schedulingGates=[{"name": "a"}], status={"nominatedNodeName": "n1"}))
-    assert (rig.where(), on_node(rig.queue.nominations, "n1")) == ("gated", [])
+    assert (rig.where(), on_node(rig.queue.nominations, "n1")) == ("gated", ["uid-pod"])
+
+
+def test_v137_5_2_2_an_empty_node_name_is_no_nomination() -> None:
+    rig = Rig()
+    rig.add(pod := a_pending(status={"nominatedNodeName": "n1"}))
+    rig.queue.nominations.add(pod, "")
+    assert rig.queue.nominations.promised() == {}
+    rig.queue.update(pod, a_pending(status={"nominatedNodeName": ""}))
+    assert rig.queue.nominations.promised() == {}
+    rig.end()
 
 
 def test_the_queue_follows_updates_of_the_status_wherever_the_pod_is() -> None:

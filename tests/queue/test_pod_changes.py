@@ -10,6 +10,7 @@ from mooring.queue.hints import pod_events
 TWO_CPU = {"containers": [{"name": "main", "resources": {"requests": {"cpu": "2", "memory": "1Gi"}}}]}
 ONE_CPU = {"containers": [{"name": "main", "resources": {"requests": {"cpu": "1000m", "memory": "1Gi"}}}]}
 ONE_CPU_WRITTEN_SHORT = {"containers": [{"name": "main", "resources": {"requests": {"cpu": "1", "memory": "1Gi"}}}]}
+LESS_CPU_MORE_MEMORY = {"containers": [{"name": "main", "resources": {"requests": {"cpu": "1", "memory": "2Gi"}}}]}
 NO_MEMORY = {"containers": [{"name": "main", "resources": {"requests": {"cpu": "2"}}}]}
 RUNS_WITH_TWO_CPU = {
     "status": {"containerStatuses": [{"name": "main", "resources": {"requests": {"cpu": "2", "memory": "1Gi"}}}]}
@@ -26,7 +27,15 @@ EXTENDED = {"status": {"extendedResourceClaimStatus": {"resourceClaimName": "x"}
         pytest.param({"labels": {"a": "1"}}, {"labels": {"a": "2"}}, ["UpdatePodLabel"], id="labels"),
         pytest.param(TWO_CPU, ONE_CPU, ["UpdatePodScaleDown"], id="a request became less"),
         pytest.param(TWO_CPU, NO_MEMORY, ["UpdatePodScaleDown"], id="a request vanished"),
-        pytest.param(ONE_CPU, TWO_CPU, ["Update"], id="a request became more"),
+        pytest.param(ONE_CPU, TWO_CPU, ["UpdatePodScaleUp"], id="a request became more"),
+        pytest.param(NO_MEMORY, TWO_CPU, ["UpdatePodScaleUp"], id="a request came"),
+        pytest.param(
+            ONE_CPU,
+            NO_MEMORY,
+            ["UpdatePodScaleDown", "UpdatePodScaleUp"],
+            id="one request vanished, another became more",
+        ),
+        pytest.param(ONE_CPU, {**ONE_CPU, **RUNS_WITH_TWO_CPU}, ["UpdatePodScaleUp"], id="more in what it really has"),
         pytest.param(ONE_CPU, ONE_CPU_WRITTEN_SHORT, ["Update"], id="a request is written differently"),
         pytest.param(
             {**TWO_CPU, **RUNS_WITH_TWO_CPU}, {**ONE_CPU, **RUNS_WITH_TWO_CPU}, ["Update"], id="less, but not yet"
@@ -46,10 +55,11 @@ EXTENDED = {"status": {"extendedResourceClaimStatus": {"resourceClaimName": "x"}
         pytest.param({}, {}, ["Update"], id="nothing that counts"),
         pytest.param(
             {**TWO_CPU, **ONE_GATE, "labels": {"a": "1"}},
-            {**ONE_CPU, **CLAIM, "tolerations": [{"key": "a"}]},
+            {**LESS_CPU_MORE_MEMORY, **CLAIM, "tolerations": [{"key": "a"}]},
             [
                 "UpdatePodLabel",
                 "UpdatePodScaleDown",
+                "UpdatePodScaleUp",
                 "UpdatePodSchedulingGatesEliminated",
                 "UpdatePodToleration",
                 "UpdatePodGeneratedResourceClaim",
@@ -59,9 +69,14 @@ EXTENDED = {"status": {"extendedResourceClaimStatus": {"resourceClaimName": "x"}
     ],
 )
 def test_events_of_an_update(old: dict[str, Any], new: dict[str, Any], labels: list[str]) -> None:
+    """v1.37, 4.1 and 4.4."""
     events = pod_events(a_pending(**old), a_pending(**new))
-    assert [event.label for event in events] == [f"UnschedulablePod{label}" for label in labels]
+    assert [event.label for event in events] == [f"UnscheduledPod{label}" for label in labels]
+    events = pod_events(a_pending(**old), a_pending(**new), is_target=True)
+    assert [event.label for event in events] == [f"TargetPod{label}" for label in labels]
 
 
-def test_a_pod_that_has_a_node_is_an_assigned_one() -> None:
-    assert [event.label for event in pod_events(a_pending(), a_pending(nodeName="n1"))] == ["AssignedPodUpdate"]
+@pytest.mark.parametrize("is_target", [False, True])
+def test_a_pod_that_has_a_node_is_an_assigned_one(is_target: bool) -> None:
+    events = pod_events(a_pending(), a_pending(nodeName="n1"), is_target=is_target)
+    assert [event.label for event in events] == ["AssignedPodUpdate"]

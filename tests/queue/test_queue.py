@@ -25,7 +25,7 @@ GATED: dict[str, Any] = {"schedulingGates": [{"name": "a"}]}
 def test_a_new_pod_becomes_active() -> None:
     rig = Rig()
     rig.add(a_pending())
-    assert (rig.where(), rig.queue.counters.incoming) == ("active", {("active", "UnschedulablePodAdd"): 1})
+    assert (rig.where(), rig.queue.counters.incoming) == ("active", {("active", "UnscheduledPodAdd"): 1})
     rig.end()
 
 
@@ -33,7 +33,7 @@ def test_a_new_pod_that_a_gate_holds_back_is_parked() -> None:
     rig = Rig()
     rig.add(a_pending(**GATED))
     assert (rig.where(), rig.queue.pop()) == ("gated", None)
-    assert rig.queue.counters.incoming == {("unschedulable", "UnschedulablePodAdd"): 1}
+    assert rig.queue.counters.incoming == {("unschedulable", "UnscheduledPodAdd"): 1}
     assert rig.queue.counters.unschedulable == {("Gate", PROFILE): 1}
     assert rig.queue.pending_counts() == {"active": 0, "backoff": 0, "unschedulable": 0, "gated": 1}
     rig.end()
@@ -50,11 +50,12 @@ def test_adding_a_pod_again_takes_it_from_wherever_it_was() -> None:
     rig.end()
 
 
-def test_a_gate_does_not_take_an_active_pod_back() -> None:
+def test_v137_5_2_4_a_gate_takes_an_active_pod_back() -> None:
     rig = Rig()
     rig.add(a_pending())
-    assert rig.queue.add(a_pending(**GATED)) == "active"
-    assert rig.pop().pod.spec.scheduling_gates is None
+    assert rig.queue.add(a_pending(**GATED)) == "gated"
+    assert rig.queue.pop() is None
+    rig.end()
 
 
 # ---- Pop and done
@@ -271,7 +272,7 @@ def test_a_rejected_pod_that_was_not_in_flight_backs_off_and_is_reported() -> No
     rig.queue.done(entry.uid)
     assert rig.reject(entry, "Fit") == "backoff"
     assert [text for text, _ in rig.reports] == [
-        "in flight Pod isn't found in the scheduling queue. "
+        "in flight entity isn't found in the scheduling queue. "
         "If you see this error log, it's likely a bug in the scheduler"
     ]
 
@@ -345,7 +346,7 @@ def test_the_story_of_a_pod() -> None:
     rig.queue.delete(pod)
     assert rig.stories == [
         "pod: gated by Gate: Gate says no",
-        "pod: moved by UnschedulablePodUpdatePodSchedulingGatesEliminated to the active queue",
+        "pod: moved by TargetPodUpdatePodSchedulingGatesEliminated to the active queue",
         "pod: taken for attempt 1",
         "pod: unschedulable, rejected by Fit, Other",
         "pod: moved by AssignedPodDelete to backoff until 12:00:02",

@@ -106,8 +106,16 @@ def test_gates_are_then_met_on_the_way_out_of_backoff() -> None:
     rig.gate.objects_to = lambda pod: True
     rig.queue.wake(NODE_ADD)
     assert rig.where() == "backoff"
-    rig.queue.activate([a_pending()])
-    assert rig.where() == "backoff"
     rig.at(2)
+    assert rig.where() == "gated"
+    rig.end()
+
+
+def test_v137_5_2_4_a_pod_that_is_activated_in_backoff_meets_the_gates_too() -> None:
+    rig = Rig(pop_from_backoff=False)
+    rig.unschedulable(a_pending())
+    rig.gate.objects_to = lambda pod: True
+    rig.queue.wake(NODE_ADD)
+    rig.queue.activate([a_pending()])
     assert rig.where() == "gated"
     rig.end()

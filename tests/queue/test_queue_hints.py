@@ -21,13 +21,16 @@ from mooring.cluster.cluster import Cluster
 from mooring.framework.contract.events import (
     ANYTHING,
     ASSIGNED_POD,
+    ASSIGNED_POD_ADD,
     ASSIGNED_POD_DELETE,
     EVERYTHING,
     FORCE_ACTIVATE,
     NODE,
     POD,
+    TARGET_POD,
     UNSCHEDULABLE_POD,
     UNSCHEDULABLE_TIMEOUT,
+    UNSCHEDULED_POD,
     Action,
     Change,
     ClusterEvent,
@@ -41,6 +44,30 @@ from mooring.queue.hints import HintMap, Hints, ObservedEvent, QueueingStrategy,
 from recording_caller import NOW_NS, RecordingCaller
 
 CLUSTER = Cluster()
+
+UPSTREAM_ACTIONS = (
+    "Add",
+    "Delete",
+    "UpdateNodeAllocatable",
+    "UpdateNodeLabel",
+    "UpdateNodeTaint",
+    "UpdateNodeCondition",
+    "UpdateNodeAnnotation",
+    "UpdateNodeDeclaredFeature",
+    "UpdateNodePreemptionPolicy",
+    "UpdatePodLabel",
+    "UpdatePodScaleDown",
+    "UpdatePodScaleUp",
+    "UpdatePodToleration",
+    "UpdatePodSchedulingGatesEliminated",
+    "UpdatePodGeneratedResourceClaim",
+)
+UPSTREAM_WILDCARD = {
+    *("Pod", "Node", "PersistentVolume", "PersistentVolumeClaim"),
+    *("storage.k8s.io/CSINode", "storage.k8s.io/CSIDriver", "storage.k8s.io/CSIStorageCapacity"),
+    *("storage.k8s.io/StorageClass", "resource.k8s.io/ResourceClaim", "resource.k8s.io/DeviceClass"),
+    "scheduling.k8s.io/PodGroup",
+}
 
 
 def listeners(plugin: Plugin, event: ClusterEvent) -> list[str]:
@@ -56,13 +83,52 @@ def listeners(plugin: Plugin, event: ClusterEvent) -> list[str]:
         pytest.param(ClusterEvent(POD, Action.DELETE), ASSIGNED_POD_DELETE, True, id="pods are assigned pods"),
         pytest.param(
             ClusterEvent(POD, Action.UPDATE_POD_LABEL),
-            ClusterEvent(UNSCHEDULABLE_POD, Action.UPDATE_POD_LABEL),
+            ClusterEvent(UNSCHEDULED_POD, Action.UPDATE_POD_LABEL),
             True,
             id="and unscheduled ones",
         ),
         pytest.param(
-            ClusterEvent(ASSIGNED_POD, Action.ADD),
+            ClusterEvent(POD, Action.UPDATE_POD_LABEL),
+            ClusterEvent(TARGET_POD, Action.UPDATE_POD_LABEL),
+            True,
+            id="and the one that is asked about",
+        ),
+        pytest.param(
+            ClusterEvent(TARGET_POD, Action.UPDATE_POD_LABEL),
+            ClusterEvent(UNSCHEDULED_POD, Action.UPDATE_POD_LABEL),
+            False,
+            id="the pod itself is no other pod",
+        ),
+        pytest.param(
+            ClusterEvent(UNSCHEDULED_POD, Action.UPDATE_POD_LABEL),
+            ClusterEvent(TARGET_POD, Action.UPDATE_POD_LABEL),
+            False,
+            id="another pod is not the pod itself",
+        ),
+        pytest.param(
             ClusterEvent(UNSCHEDULABLE_POD, Action.ADD),
+            ClusterEvent(UNSCHEDULED_POD, Action.ADD),
+            True,
+            id="the name of v1.36 means pods without a node",
+        ),
+        pytest.param(
+            ClusterEvent(UNSCHEDULABLE_POD, Action.UPDATE),
+            ClusterEvent(TARGET_POD, Action.UPDATE_POD_LABEL),
+            True,
+            id="and the pod itself",
+        ),
+        pytest.param(
+            ClusterEvent(UNSCHEDULABLE_POD, Action.ADD), ASSIGNED_POD_ADD, False, id="but none that is on a node"
+        ),
+        pytest.param(
+            ClusterEvent(POD, Action.UPDATE),
+            ClusterEvent(TARGET_POD, Action.UPDATE_POD_SCALE_UP),
+            True,
+            id="scaling up is an update",
+        ),
+        pytest.param(
+            ClusterEvent(ASSIGNED_POD, Action.ADD),
+            ClusterEvent(UNSCHEDULED_POD, Action.ADD),
             False,
             id="assigned pods are not unscheduled ones",
         ),
@@ -82,27 +148,22 @@ def test_matching(registered: ClusterEvent, incoming: ClusterEvent, is_heard: bo
     assert bool(HintMap.of(a_profile(a_filter("Fit", registered)), {}).listeners(incoming)) is is_heard
 
 
-def test_whoever_waits_for_nodes_hears_of_taints_and_is_not_asked() -> None:
-    plugin = a_filter("Fit", NODE_ADD)
-    assert HintMap.of(a_profile(plugin), {}).listeners(NODE_TAINT) == {"Fit": (Registration(NODE_TAINT),)}
-
-
 @pytest.mark.parametrize(
-    "events",
+    ("events", "is_heard"),
     [
-        pytest.param((ClusterEvent(NODE, Action.ADD | Action.UPDATE_NODE_TAINT),), id="in one registration"),
-        pytest.param((NODE_ADD, NODE_TAINT), id="in two registrations"),
-        pytest.param((ClusterEvent(NODE, Action.ALL),), id="with all else"),
+        pytest.param((ClusterEvent(NODE, Action.ADD | Action.UPDATE_NODE_TAINT),), True, id="in one registration"),
+        pytest.param((NODE_ADD, NODE_TAINT), True, id="in two registrations"),
+        pytest.param((ClusterEvent(NODE, Action.ALL),), True, id="with all else"),
+        pytest.param((NODE_ADD, NODE_LABEL), False, id="not with new nodes alone"),
+        pytest.param((NODE_LABEL, ClusterEvent(POD, Action.ADD)), False, id="pods are no nodes"),
     ],
 )
-def test_whoever_registered_taints_gets_no_more_of_them(events: Sequence[ClusterEvent]) -> None:
+def test_v137_4_5_only_plugins_that_register_taints_hear_of_them(
+    events: Sequence[ClusterEvent], is_heard: bool
+) -> None:
     plugin = a_filter("Fit", *events)
     assert len(registrations_of(plugin)) == len(events)
-
-
-def test_whoever_does_not_wait_for_nodes_hears_nothing_of_taints() -> None:
-    assert listeners(a_filter("Fit", NODE_LABEL, POD_DELETE), NODE_TAINT) == []
-    assert listeners(a_filter("Fit", NODE_LABEL, ClusterEvent(POD, Action.ADD)), NODE_TAINT) == [], "pods are no nodes"
+    assert listeners(plugin, NODE_TAINT) == (["Fit"] if is_heard else [])
 
 
 def test_a_plugin_that_can_reject_and_is_silent_hears_of_everything() -> None:
@@ -197,10 +258,27 @@ def test_all_hints_of_a_plugin_are_asked_until_one_says_yes() -> None:
 
 
 def test_a_registration_without_hint_says_yes() -> None:
-    asking = Asking()
-    asking.entry.reject_by(["One"])
-    assert asking.worth(NODE_TAINT) is QueueingStrategy.AFTER_BACKOFF
-    assert asking.one.asked == []
+    maps = {"default-scheduler": HintMap.of(a_profile(), {"Extender": (Registration(NODE_TAINT),)})}
+    hints = Hints(maps, QueueCounters(), _no_report, {"default-scheduler": PluginCaller()})
+    entry = new_entry(a_pending(), 0)
+    entry.reject_by(["Extender"])
+    observed = ObservedEvent(NODE_TAINT, Change(None, None, CLUSTER), "NodeUpdateNodeTaint")
+    assert hints.strategy_for(entry, observed) is QueueingStrategy.AFTER_BACKOFF
+
+
+@pytest.mark.parametrize(("name", "number"), [(name, 2**bit) for bit, name in enumerate(UPSTREAM_ACTIONS)])
+def test_v137_4_3_actions_have_upstreams_numbers_and_names(name: str, number: int) -> None:
+    assert ClusterEvent("", Action(number)).label == name
+
+
+def test_v137_4_3_update_and_all_are_sums() -> None:
+    assert (Action.UPDATE, Action.ALL) == (32767 - 3, 32767)
+    assert sum(Action) == Action.ALL
+
+
+def test_v137_4_2_a_silent_plugin_hears_of_these_resources() -> None:
+    """Parity: slices of resources and attachments of volumes are not among them."""
+    assert {name for each in EVERYTHING for name in each.event.names()} == {f"{kind}/All" for kind in UPSTREAM_WILDCARD}
 
 
 @pytest.mark.parametrize(

@@ -81,11 +81,12 @@ class QueueMachine(RuleBasedStateMachine):
     def pop(self) -> None:
         queue = self.rig.queue
         active = [entry for entry in queue.entries() if queue.where(entry.key) == "active"]
-        early = list(queue.places.backoff.rejected) if self.pops_early else []
+        early = [e for entity in queue.places.backoff.rejected for e in entity.entries] if self.pops_early else []
         entry = queue.pop()
         assert (entry is None) == (not active and not early)
         if entry is None:
             return
+        assert isinstance(entry, QueuedPod)
         assert entry in (active or early)
         if active:
             assert _turn(entry) == min(map(_turn, active))

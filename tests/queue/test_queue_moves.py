@@ -21,7 +21,15 @@ from queue_rig import (
 )
 
 from build import a_node
-from mooring.framework.contract.events import ASSIGNED_POD_DELETE, EVERYTHING, UNSCHEDULABLE_TIMEOUT
+from mooring.framework.contract.events import (
+    ASSIGNED_POD_DELETE,
+    EVERYTHING,
+    POD,
+    TARGET_POD,
+    UNSCHEDULABLE_TIMEOUT,
+    Action,
+    ClusterEvent,
+)
 
 GATED: dict[str, Any] = {"schedulingGates": [{"name": "a"}]}
 
@@ -120,7 +128,7 @@ def test_a_gated_pod_that_its_gate_still_holds_back_stays_and_comes_in_anew() ->
     assert rig.where() == "gated"
     label = GATES_ELIMINATED.label
     assert rig.queue.counters.incoming == {
-        ("unschedulable", "UnschedulablePodAdd"): 1,
+        ("unschedulable", "UnscheduledPodAdd"): 1,
         ("unschedulable", label): 1,
     }
     rig.end()
@@ -149,12 +157,11 @@ def test_hints_see_the_change() -> None:
     assert (change.old, change.new) == (None, node)
 
 
-def test_taints_wake_whoever_waits_for_nodes() -> None:
+def test_v137_4_5_taints_do_not_wake_pods_whose_plugin_waits_for_new_nodes() -> None:
     rig = Rig()
-    rig.fit.answer = False
     rig.unschedulable(a_pending())
     rig.queue.wake(NODE_TAINT)
-    assert (rig.where(), rig.fit.asked) == ("backoff", [])
+    assert (rig.where(), rig.fit.asked) == ("unschedulable", [])
 
 
 def test_each_profile_has_its_own_listeners() -> None:
@@ -208,7 +215,7 @@ def test_an_update_that_helps_is_of_no_use_while_a_gate_holds_the_pod_back() -> 
     rig.add(old := a_pending(**GATED))
     assert rig.queue.update(old, a_pending()) == "gated"
     assert rig.queue.entries()[0].gating_plugin == "Second"
-    assert rig.queue.counters.incoming == {("unschedulable", "UnschedulablePodAdd"): 1}
+    assert rig.queue.counters.incoming == {("unschedulable", "UnscheduledPodAdd"): 1}
     rig.end()
 
 
@@ -231,7 +238,7 @@ def test_the_first_event_of_an_update_that_helps_is_enough() -> None:
     rig.unschedulable(old := a_pending(), "Labels")
     rig.queue.update(old, a_pending(labels={"a": "1"}, tolerations=[{"key": "a"}]))
     assert (rig.where(), labels.asked) == ("backoff", ["pod"])
-    assert rig.queue.counters.incoming["backoff", "UnschedulablePodUpdatePodLabel"] == 1
+    assert rig.queue.counters.incoming["backoff", "TargetPodUpdatePodLabel"] == 1
 
 
 def test_each_event_of_an_update_is_tried_until_one_helps() -> None:
@@ -248,12 +255,31 @@ def test_without_the_old_pod_the_queued_one_serves() -> None:
     assert entry.pod is new
 
 
+def test_v137_4_1_an_update_in_flight_counts_for_all_pods_in_flight() -> None:
+    """Parity: events are kept in one list for all pods in flight, and hints for the pod itself do not ask whose it is."""
+    rig = Rig(own := a_filter("Own", ClusterEvent(TARGET_POD, Action.UPDATE_POD_LABEL)))
+    rig.add(updated := a_pending("updated"), a_pending("other"))
+    entries = [rig.pop(), rig.pop()]
+    rig.queue.update(updated, a_pending("updated", labels={"a": "b"}))
+    assert [rig.reject(entry, "Own") for entry in entries] == ["backoff", "backoff"]
+    assert own.asked == ["updated", "other"]
+
+
+def test_v137_4_1_an_update_of_a_waiting_pod_is_not_announced_to_others() -> None:
+    rig = Rig(own := a_filter("Own", ClusterEvent(POD, Action.UPDATE)))
+    rig.unschedulable(updated := a_pending("updated"), "Own")
+    rig.unschedulable(a_pending("other"), "Own")
+    rig.queue.update(updated, a_pending("updated", labels={"a": "b"}))
+    assert (own.asked, rig.where("updated"), rig.where("other")) == (["updated"], "backoff", "unschedulable")
+    rig.end()
+
+
 def test_without_the_old_pod_an_update_in_flight_is_unspecific() -> None:
     rig = Rig()
     rig.add(a_pending())
     rig.pop()
     rig.queue.update(None, a_pending())
-    assert +rig.queue.counters.in_flight_events == {"PodPopped": 1, "UnschedulablePodUpdate": 1}
+    assert +rig.queue.counters.in_flight_events == {"PodPopped": 1, "TargetPodUpdate": 1}
 
 
 def test_an_update_that_concerns_no_rejector_leaves_a_parked_pod_but_replaces_it() -> None:
@@ -261,7 +287,7 @@ def test_an_update_that_concerns_no_rejector_leaves_a_parked_pod_but_replaces_it
     entry = rig.unschedulable(old := a_pending())
     assert rig.queue.update(old, new := a_pending(labels={"a": "1"})) == "unschedulable"
     assert entry.pod is new
-    assert rig.queue.counters.incoming["unschedulable", "UnschedulablePodUpdatePodLabel"] == 0
+    assert rig.queue.counters.incoming["unschedulable", "TargetPodUpdatePodLabel"] == 0
     rig.end()
 
 
@@ -275,10 +301,10 @@ def test_an_update_of_a_pod_in_flight_is_kept_for_its_return() -> None:
     rig.end()
 
 
-def test_an_update_of_an_unknown_pod_adds_it() -> None:
+def test_v137_5_2_3_an_update_of_an_unknown_pod_adds_it() -> None:
     rig = Rig()
     assert rig.queue.update(a_pending(), a_pending()) == "active"
-    assert rig.queue.counters.incoming == {("active", "UnschedulablePodUpdate"): 1}
+    assert rig.queue.counters.incoming == {("active", "UnscheduledPodAdd"): 1}
     assert rig.queue.update(a_pending("b", **GATED), a_pending("b", **GATED)) == "gated"
     rig.end()
 
@@ -322,12 +348,57 @@ def test_deleting_a_pod_in_flight_changes_nothing() -> None:
     assert rig.queue.check() == []
 
 
-def test_only_parked_pods_are_taken_off_the_gauge_when_deleted() -> None:
+@pytest.mark.parametrize("place", ["unschedulable", "backoff", "active"])
+def test_v137_5_2_5_deleted_pods_are_taken_off_the_gauge_wherever_they_are(place: str) -> None:
+    rig = Rig()
+    rig.unschedulable(pod := a_pending())
+    if place != "unschedulable":
+        rig.queue.wake(NODE_ADD)
+    if place == "active":
+        rig.queue.activate([pod])
+    assert (rig.where(), rig.queue.counters.unschedulable) == (place, {("Fit", PROFILE): 1})
+    rig.queue.delete(pod)
+    assert +rig.queue.counters.unschedulable == {}
+    rig.end()
+
+
+@pytest.mark.parametrize("place", ["unschedulable", "backoff", "active"])
+def test_v137_5_2_6_another_pod_of_the_same_name_is_added_afresh(place: str) -> None:
+    rig = Rig()
+    rig.unschedulable(old := a_pending())
+    if place != "unschedulable":
+        rig.queue.wake(NODE_ADD)
+    if place == "active":
+        rig.queue.activate([old])
+    rig.queue.update(old, new := a_pending(metadata={"uid": "another"}, cpu="3"))
+    assert rig.where() == "active"
+    entry = rig.queue.entries()[0]
+    assert (entry.pod, entry.uid, entry.attempts, entry.rejectors) == (new, "another", 0, ())
+    assert +rig.queue.counters.unschedulable == {}
+    rig.end()
+
+
+def test_v137_20_1_entities_count_where_their_strategy_did_not_send_them() -> None:
+    """A rejected pod, and one that is woken into backoff, are where their strategy sends them."""
     rig = Rig()
     rig.unschedulable(pod := a_pending())
     rig.queue.wake(NODE_ADD)
-    rig.queue.delete(pod)
-    assert +rig.queue.counters.unschedulable == {("Fit", PROFILE): 1}
+    rig.at(2)
+    rig.reject(rig.pop(), "Fit")
+    rig.at(60)
+    rig.queue.wake(NODE_ADD)
+    rig.queue.activate([pod])
+    rig.reject(rig.pop(), "Fit")
+    rig.queue.activate([pod])
+    counters = rig.queue.counters
+    assert counters.incoming_entities == {
+        ("active", "UnscheduledPodAdd", "pod"): 1,
+        ("active", "BackoffComplete", "pod"): 1,
+        ("active", "NodeAdd", "pod"): 1,
+        ("active", "ForceActivate", "pod"): 1,
+    }
+    assert counters.incoming["unschedulable", "ScheduleAttemptFailure"] == 3
+    assert counters.incoming["backoff", "NodeAdd"] == 1
 
 
 # ---- Activate

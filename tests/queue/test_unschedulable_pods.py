@@ -47,14 +47,14 @@ class Yard:
         """The names of the pods that hints have to be asked about; `app` is the label of the pod that changed."""
         new = a_pending("changed", labels={"app": app}) if app else None
         observed = ObservedEvent(event, Change(None, new, Cluster()), event.label)
-        return [entry.pod.name for entry in self.unschedulable.concerned(observed)]
+        return [entry.entries[0].pod.name for entry in self.unschedulable.concerned(observed)]
 
 
 def test_pods_are_found_by_each_of_their_rejectors_in_the_order_in_which_they_came() -> None:
     yard = Yard(an_entry("z", "A"), an_entry("a", "B"), an_entry("m", "A", "B"), an_entry("k", "C"))
     assert yard.concerned(NODE_LABEL) == ["a", "m"]
     assert yard.concerned(NODE_ADD) == ["z", "a", "m"]
-    assert [entry.pod.name for entry in yard.unschedulable] == ["z", "a", "m", "k"]
+    assert [entry.entries[0].pod.name for entry in yard.unschedulable] == ["z", "a", "m", "k"]
 
 
 def test_a_pod_of_an_unknown_profile_is_found_by_every_event() -> None:
@@ -156,7 +156,7 @@ def test_pods_that_are_not_admitted_are_neither_asked_about_nor_counted() -> Non
     def admits(pod: Pod) -> bool:
         return pod.name != "a"
 
-    assert [entry.pod.name for entry in yard.unschedulable.concerned(observed, admits)] == ["b", "c"]
+    assert [entry.entries[0].pod.name for entry in yard.unschedulable.concerned(observed, admits)] == ["b", "c"]
     assert yard.counters.hints == {}
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from mooring.api.json_objects import JsonObject
-from mooring.rules.pod_defaults import complete_pod, complete_pod_spec
+from mooring.rules.pod_defaults import complete_pod, complete_pod_spec, complete_whole
 
 ROWS: dict[str, tuple[JsonObject, tuple[Any, ...], Any]] = {
     "the pool of an rbd volume": (
@@ -46,13 +46,13 @@ ROWS: dict[str, tuple[JsonObject, tuple[Any, ...], Any]] = {
         ("resources",),
         {"limits": {"cpu": "1m"}, "requests": {"cpu": "1m"}},
     ),
-    "what containers ask for is added up before it is rounded": (
+    "v1.37, 1.2: what containers ask for is rounded before it is added up": (
         {
             "resources": {"limits": {"cpu": "1"}},
             "containers": [{"name": n, "resources": {"requests": {"cpu": "500u"}}} for n in "ab"],
         },
         ("resources", "requests"),
-        {"cpu": "1m"},
+        {"cpu": "2m"},
     ),
     "hugepages of the containers are limits and requests of the pod": (
         {
@@ -62,13 +62,29 @@ ROWS: dict[str, tuple[JsonObject, tuple[Any, ...], Any]] = {
         ("resources",),
         {"limits": {"hugepages-2Mi": "8388608"}, "requests": {"cpu": "1", "hugepages-2Mi": "8388608"}},
     ),
-    "hugepages that the pod asks for are no limit": (
+    "v1.37, 1.2: hugepages that the pod asks for are a limit if all containers have one": (
         {
-            "resources": {"requests": {"hugepages-2Mi": "2097152"}},
+            "resources": {"requests": {"hugepages-2Mi": "4194304"}},
             "containers": [{"name": "a", "resources": {"limits": {"hugepages-2Mi": "2097152"}}}],
         },
         ("resources",),
-        {"requests": {"hugepages-2Mi": "2097152"}},
+        {"requests": {"hugepages-2Mi": "4194304"}, "limits": {"hugepages-2Mi": "4194304"}},
+    ),
+    "v1.37, 1.2: requests of containers are requests of the pod, even if it has no limits": (
+        {
+            "resources": {"requests": {"cpu": "3"}},
+            "containers": [
+                {"name": "a", "resources": {"limits": {"memory": "1Mi", "cpu": "1"}}},
+                {"name": "b", "resources": {"limits": {"memory": "1Mi"}}},
+            ],
+        },
+        ("resources",),
+        {"requests": {"cpu": "3", "memory": "2097152"}, "limits": {"memory": "2097152"}},
+    ),
+    "v1.37, 1.2: resources of a pod that are empty stay so": (
+        {"resources": {}, "containers": [{"name": "a", "resources": {"limits": {"cpu": "1"}}}]},
+        ("resources",),
+        {},
     ),
     "a container that is added later": (
         {"ephemeralContainers": [{"name": "e", "image": "i:1"}]},
@@ -89,12 +105,14 @@ ROWS: dict[str, tuple[JsonObject, tuple[Any, ...], Any]] = {
 def test_a_pod_is_completed(spec: JsonObject, path: tuple[Any, ...], expected: Any) -> None:
     pod = {"spec": copy.deepcopy({"containers": [{"name": "c"}], **spec})}
     complete_pod(pod)
+    complete_whole(pod["spec"])
     found: Any = pod["spec"]
     for part in path:
         found = found[part]
     assert found == expected
     again = copy.deepcopy(pod)
     complete_pod(again)
+    complete_whole(again["spec"])
     assert again == pod
 
 

@@ -39,6 +39,7 @@ from mooring.scheduler.inputs import (
     ObjectUpdated,
     TimePassed,
 )
+from mooring.scheduler.observer import SchedulerListeners
 from mooring.scheduler.scheduler import Scheduler
 from mooring.state.scheduler_assembly import Recorder, build_runners, build_scheduler
 
@@ -159,8 +160,10 @@ class DelayedCluster:
             self.clock,
             plugins(),
             recorder=None if recorder is None else recorder(self.clock.now_ns()),
-            tell=lambda pod, text: self.stories[pod.key].append(f"{self.elapsed_s:7.3f} {text}"),
-            report=lambda text, error: self.reports.append(f"{self.elapsed_s:7.3f} {text}: {error}"),
+            listeners=SchedulerListeners(
+                tell=lambda pod, text: self.stories[pod.key].append(f"{self.elapsed_s:7.3f} {text}"),
+                report=lambda text, error: self.reports.append(f"{self.elapsed_s:7.3f} {text}: {error}"),
+            ),
         )
         keeper = self.scheduler.core.runners[CAREFUL].profile.plugins["Gatekeeper"]
         assert isinstance(keeper, Gatekeeper)

@@ -216,7 +216,7 @@ def test_a_pending_verdict_is_no_error_and_nobody_is_preempted_for_it() -> None:
     world.attempt(pod)
     event, patch = world.scheduler.take_intents()
     assert getattr(event, "note", "") == (
-        "0/1 nodes are available: 1 not yet. no new claims to deallocate, "
+        "0/1 nodes are available: 1 not yet. "
         "preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling."
     )
     condition = getattr(patch, "condition", None)

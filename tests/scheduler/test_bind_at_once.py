@@ -22,7 +22,7 @@ from mooring.model.pod import Pod
 from mooring.plugins.volumes.volume_binding import VolumeBinding
 from mooring.scheduler import bind
 from mooring.scheduler.inputs import BindAnswered, ObjectAdded, ObjectRemoved, TimePassed
-from mooring.scheduler.observer import Observer
+from mooring.scheduler.observer import Observer, SchedulerListeners
 from mooring.scheduler.scheduler_metrics import SchedulerMetrics
 from mooring.state.scheduler_assembly import all_plugins, build_scheduler
 
@@ -50,9 +50,11 @@ class Walk:
             msgspec.structs.replace(config.default(), extenders=extenders or []),
             self.clock,
             all_plugins(),
-            observer=self.observer,
-            report=lambda text, error: self.reports.append(f"{text}: {error}"),
-            tell=lambda pod, text: self.stories.append(f"{pod.name} {text}"),
+            listeners=SchedulerListeners(
+                observer=self.observer,
+                report=lambda text, error: self.reports.append(f"{text}: {error}"),
+                tell=lambda pod, text: self.stories.append(f"{pod.name} {text}"),
+            ),
         )
         for name in ("n1", "n2"):
             self.scheduler.handle(ObjectAdded(a_node(name, cpu="2", pods=3)))

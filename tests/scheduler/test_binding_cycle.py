@@ -24,7 +24,15 @@ from mooring.framework.contract.waiting import WaitingPod
 from mooring.kit.clock import NS_PER_S, VirtualClock
 from mooring.model.pod import Pod
 from mooring.plugins.builtin import in_tree
-from mooring.scheduler.inputs import BindAnswered, ObjectAdded, ObjectRemoved, ObjectUpdated, TimePassed
+from mooring.scheduler.inputs import (
+    BindAnswered,
+    EvictionAnswered,
+    ObjectAdded,
+    ObjectRemoved,
+    ObjectUpdated,
+    TimePassed,
+)
+from mooring.scheduler.observer import SchedulerListeners
 from mooring.state.scheduler_assembly import build_scheduler
 
 PATH = ("reserve", "permit", "preBind", "postBind")
@@ -102,8 +110,10 @@ class World:
             CONFIG,
             self.clock,
             registry,
-            report=lambda text, error: self.reports.append(f"{text}: {error}"),
-            tell=lambda pod, text: self.stories.append(f"{pod.name} {text}"),
+            listeners=SchedulerListeners(
+                report=lambda text, error: self.reports.append(f"{text}: {error}"),
+                tell=lambda pod, text: self.stories.append(f"{pod.name} {text}"),
+            ),
         )
         self.core = self.scheduler.core
         self.queue = self.core.queue
@@ -409,7 +419,26 @@ def test_a_pod_that_waits_is_preempted_in_memory() -> None:
     ]
     assert world.whereabouts(low) == BACKS_OFF
     assert world.queue.nominations.node_of(high.id) == "n1"
-    assert world.queue.where(high.key) in ("active", "backoff"), "the room is free: nobody else will tell the pod so"
+    assert world.queue.where(high.key) == "active", "v1.37, 12.5: the room is free, nobody else will tell the pod so"
+
+
+@pytest.mark.parametrize("is_last_in_memory", [True, False], ids=["the last is in memory", "another is"])
+def test_v137_12_5_a_last_victim_in_memory_activates_the_preemptor(is_last_in_memory: bool) -> None:
+    """Upstream watches only the last victim: if that one is deleted, the deletion wakes the preemptor."""
+    world = World({"permit P": Wait(10)})
+    placed = a_pod(
+        "placed", cpu="2", priority=2 if is_last_in_memory else 0, metadata={"uid": "uid-placed"}, nodeName="n1"
+    )
+    waits = a_pod("waits", cpu="2", priority=1, metadata={"uid": "uid-waits"}, schedulerName="default-scheduler")
+    high = a_pod("high", cpu="4", priority=9, metadata={"uid": "uid-high"}, schedulerName="default-scheduler")
+    world.scheduler.handle(ObjectAdded(placed))
+    world.attempt(waits)
+    world.attempt(high)
+    assert [intent.victim.name for intent in world.intents if isinstance(intent, Evict)] == ["placed"]
+    assert world.queue.where(high.key) == "gated"
+    world.scheduler.handle(EvictionAnswered(placed, high))
+    assert (world.queue.where(high.key) == "active") is is_last_in_memory
+    assert world.scheduler.check() == []
 
 
 def test_an_answer_about_an_unknown_binding_changes_nothing() -> None:
@@ -431,6 +460,6 @@ def test_a_pod_that_is_on_its_node_after_all_keeps_its_room() -> None:
     assert world.whereabouts(other) == ("unschedulable", ("NodeResourcesFit",)), "no room, so nobody is woken"
     assert world.on_node() == ["pod"]
     assert world.reports == [
-        "a pod could not be forgotten: pod uid-pod(default/pod) wasn't assumed so cannot be forgotten"
+        "a pod could not be forgotten: pod uid-pod(default/pod) is not assumed, so it cannot be removed or forgotten"
     ]
     assert world.whereabouts(pod) == (None, ())

@@ -12,7 +12,7 @@ from mooring.framework import config
 from mooring.framework.contract.intents import Bind
 from mooring.kit.clock import VirtualClock
 from mooring.scheduler.inputs import BindAnswered, ObjectAdded
-from mooring.scheduler.observer import ForwardingObserver, Observer
+from mooring.scheduler.observer import ForwardingObserver, Observer, SchedulerListeners
 from mooring.state.scheduler_assembly import build_scheduler
 
 _OF_A_BOUND_POD = ("change_arrived", "change_handled", "attempt_began", "decided", "pod_bound")
@@ -29,7 +29,7 @@ def calls_of_a_bound_pod(observer: Callable[[], Observer]) -> list[str]:
         for name in _OF_A_BOUND_POD:
             hear = partial(heard.append, name)
             patches.enter_context(mock.patch.object(Observer, name, side_effect=lambda *args, hear=hear: hear()))
-        scheduler = build_scheduler(config.default(), VirtualClock(), observer=observer())
+        scheduler = build_scheduler(config.default(), VirtualClock(), listeners=SchedulerListeners(observer=observer()))
         scheduler.handle(ObjectAdded(a_node("n1")))
         heard.clear()
         scheduler.handle(ObjectAdded(a_pod("pod", schedulerName="default-scheduler")))

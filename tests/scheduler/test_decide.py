@@ -173,6 +173,7 @@ def test_the_total_of_the_worked_example() -> None:
     assert details(decision).scores["a"] == {
         "TaintToleration": 300,
         "NodeResourcesFit": 62,
+        "VolumeBinding": 0,
         "DynamicResources": 0,
         "NodeResourcesBalancedAllocation": 75,
         "ImageLocality": 0,

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from build import a_node, a_pod
-from device_building import a_claim, a_class, a_device, a_slice, an_ask
+from device_building import a_claim, a_class, a_device, a_slice, an_allocation, an_ask, parts_of_node
 from how_many import examples
 from late_claims import LateClaims
 from mooring.model.meta import KubeObject
@@ -21,16 +21,15 @@ JsonObject = dict[str, Any]
 
 def taking(name: str = "d0", **resources: str) -> JsonObject:
     """A device that takes so much of each resource, whatever is requested."""
-    mappings = {resource: {"allocationMultiplier": amount} for resource, amount in resources.items()}
-    return a_device(name, nodeAllocatableResourceMappings=mappings)
+    return a_device(name, nodeAllocatableResources=parts_of_node(**resources))
 
 
 def a_pool(multiplier: str | None = None, **capacity: str) -> JsonObject:
     """A device whose capacity is shared, and is that of the node."""
-    more = {} if multiplier is None else {"allocationMultiplier": multiplier}
-    mappings = {name: {"capacityKey": name, **more} for name in capacity}
+    more = {} if multiplier is None else {"capacityMultiplier": multiplier}
+    mappings = {name: {"mapping": {"capacityKey": name, **more}} for name in capacity}
     written = {name: {"value": value} for name, value in capacity.items()}
-    return a_device("d0", written, allowMultipleAllocations=True, nodeAllocatableResourceMappings=mappings)
+    return a_device("d0", written, allowMultipleAllocations=True, nodeAllocatableResources=mappings)
 
 
 def a_world(*devices: JsonObject, gate: bool = True, node: KubeObject | None = None) -> LateClaims:
@@ -103,7 +102,8 @@ def test_what_devices_take_is_in_the_status_of_the_pod(devices: Any, ask: Any, r
     late = a_world(*devices)
     put(late, a_claim("c", ask), a_user("p", "c", containers=2))
     assert node_of(late, "p") == "a"
-    assert taken(late, "p") == [{"resourceClaimName": "c", "containers": ["c0", "c1"], "resources": resources}]
+    mapping = [{"name": name, "quantity": amount} for name, amount in resources.items()]
+    assert taken(late, "p") == [{"resourceClaimName": "c", "containers": ["c0", "c1"], "mapping": mapping}]
     cpu, memory = parse(resources.get("cpu", "0")), parse(resources.get("memory", "0"))
     assert requested(late) == (cpu // 10**6, memory // 10**9)
 
@@ -117,7 +117,8 @@ def test_without_the_gate_devices_take_nothing() -> None:
 def test_without_the_gate_a_status_counts_for_nothing() -> None:
     for gate in (False, True):
         late = a_world(gate=gate)
-        status = {"nodeAllocatableResourceClaimStatuses": [{"resourceClaimName": "c", "resources": {"cpu": "5"}}]}
+        mapping = [{"name": "cpu", "quantity": "5"}]
+        status = {"nodeAllocatableResourceClaimStatuses": [{"resourceClaimName": "c", "mapping": mapping}]}
         put(late, a_pod("old", nodeName="a", status=status))
         assert requested(late) == (5000 if gate else 0, 0)
         late.delete(Pod, "default/old")
@@ -162,12 +163,36 @@ def test_preemption_makes_room_for_devices() -> None:
     assert late.scheduler.core.queue.nominations.node_of("p") == "a"
 
 
-def test_a_claim_that_no_container_uses_is_an_error_of_the_pod() -> None:
+def test_v137_17_9_a_claim_that_no_container_uses_takes_from_the_node_all_the_same() -> None:
     late = a_world(taking(cpu="1"))
     pod = msgspec.to_builtins(a_user("p", "c"))
     pod["spec"]["containers"] = [{"name": "c0"}]
     put(late, a_claim("c"), msgspec.convert(pod, Pod))
-    assert why(late, "p") == "claim c: node-allocatable resource claim not referenced by any container within the pod"
+    assert (node_of(late, "p"), requested(late)) == ("a", (1000, 0))
+
+
+def test_v137_17_9_what_it_costs_to_use_a_device_counts_for_the_pod_and_each_container() -> None:
+    costs = {"cpu": {"overhead": {"perPod": "1", "perContainer": "500m"}}}
+    late = a_world(a_device("d0", nodeAllocatableResources=costs))
+    put(late, a_claim("c"), a_user("p", "c", containers=3))
+    overhead = [{"name": "cpu", "perPod": "1", "perContainer": "500m"}]
+    assert taken(late, "p") == [{"resourceClaimName": "c", "containers": ["c0", "c1", "c2"], "overhead": overhead}]
+    assert requested(late) == (2500, 0)
+    put(late, a_user("q", "c"))
+    assert (node_of(late, "q"), requested(late)) == ("a", (4000, 0)), "what devices cost may be shared"
+
+
+@pytest.mark.parametrize(("cpu", "is_room"), [("3", True), ("2", False)])
+def test_v137_17_9_devices_of_claims_that_are_allocated_already_count_too(cpu: str, is_room: bool) -> None:
+    late = a_world(taking(cpu="3"), node=a_node("a", cpu=cpu, memory="1Gi"))
+    allocation = {**an_allocation("a/d0", node="a"), "allocationTimestamp": "2026-01-01T00:00:00Z"}
+    put(late, a_claim("c", status={"allocation": allocation}))
+    put(late, a_user("p", "c"))
+    if is_room:
+        assert (node_of(late, "p"), requested(late)) == ("a", (3000, 0))
+        assert taken(late, "p") is not None
+    else:
+        assert why(late, "p") == "Insufficient cpu"
 
 
 @pytest.mark.parametrize(("cpu", "is_enough"), [("10", True), ("5", False)])
@@ -185,7 +210,7 @@ def test_two_pods_cannot_share_what_a_claim_takes() -> None:
     late = a_world(taking(cpu="1"))
     put(late, a_claim("c"), a_user("p", "c"))
     put(late, a_user("q", "c"))
-    assert why(late, "q") == "node allocatable resource claim c is already used by another pod"
+    assert why(late, "q") == ("node allocatable resource claim c has a mapped device and cannot be shared across pods")
 
 
 def test_two_pods_may_share_a_claim_that_takes_nothing() -> None:
@@ -205,12 +230,11 @@ def test_what_was_taken_is_given_back_when_the_binding_fails() -> None:
     late.carry_out(refuse=True)
     late.answer()
     assert requested(late) == (0, 0)
-    late.settle(until=lambda: taken(late, "p") is None)
+    late.settle(until=lambda: not taken(late, "p"))
     for _ in range(15):
         late.second()
         late.settle()
-    # Parity: the claim has its devices already, and only what an attempt allocates itself counts.
-    assert (node_of(late, "p"), requested(late)) == ("a", (0, 0))
+    assert (node_of(late, "p"), requested(late)) == ("a", (1000, 0)), "the claim has its devices already"
 
 
 AMOUNTS = st.integers(1, 60)
@@ -225,7 +249,8 @@ def test_no_node_gives_more_than_it_has(devices: list[int], pods: list[tuple[int
             late.put(a_claim(f"c{i}"))
         late.put(a_user(f"p{i}", *([f"c{i}"] if has_claim else []), cpu=str(cpu)))
         late.settle()
-        held = sum(parse(each["resources"]["cpu"]) for pod in late.pods() for each in taken(late, pod.name) or ())
+        listed = [entry for pod in late.pods() for each in taken(late, pod.name) or () for entry in each["mapping"]]
+        held = sum(parse(entry["quantity"]) for entry in listed)
         own = sum(cpu for j, (cpu, _) in enumerate(pods[: i + 1]) if node_of(late, f"p{j}"))
         assert held // 10**9 + own <= 100
         assert requested(late)[0] == (held // 10**9 + own) * 1000

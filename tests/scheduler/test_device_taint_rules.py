@@ -35,7 +35,7 @@ def ask_for_it(late: LateClaims, **ask: Any) -> str | None:
 def outcome(late: LateClaims) -> str | None:
     claim = late.store[ResourceClaim, "default/c"]
     assert isinstance(claim, ResourceClaim)
-    return None if given(claim) == ["r0=a/d0"] else late.told["default/p"].partition(" still")[0]
+    return None if given(claim) == ["r0=a/d0"] else late.told["default/p"].partition(" preemption:")[0]
 
 
 def wait(late: LateClaims) -> str | None:

@@ -38,7 +38,7 @@ INFEASIBLE = {"conditions": [{"type": "PodResizePending", "status": "True", "rea
 EXTENDED = {"extendedResourceClaimStatus": {"resourceClaimName": "c"}}
 
 PODS: dict[str, tuple[Pod, Pod, list[str]]] = {
-    "labels change": (a_pod(), a_pod(labels={"a": "b"}), ["UnschedulablePodUpdatePodLabel"]),
+    "labels change": (a_pod(), a_pod(labels={"a": "b"}), ["UnscheduledPodUpdatePodLabel"]),
     "labels of a pod on a node change": (
         a_pod(nodeName="n1"),
         a_pod(nodeName="n1", labels={"a": "b"}),
@@ -52,26 +52,26 @@ PODS: dict[str, tuple[Pod, Pod, list[str]]] = {
     "no labels and an empty list of them are the same": (
         a_pod(),
         a_pod(metadata={"labels": None}),
-        ["UnschedulablePodUpdate"],
+        ["UnscheduledPodUpdate"],
     ),
-    "a request shrinks": (a_pod(cpu="2"), a_pod(cpu="1"), ["UnschedulablePodUpdatePodScaleDown"]),
+    "a request shrinks": (a_pod(cpu="2"), a_pod(cpu="1"), ["UnscheduledPodUpdatePodScaleDown"]),
     "a request vanishes": (
         a_pod(cpu="2", memory="1Gi"),
         a_pod(cpu="2"),
-        ["UnschedulablePodUpdatePodScaleDown"],
+        ["UnscheduledPodUpdatePodScaleDown"],
     ),
-    "a request of zero vanishes": (a_pod(cpu="0"), a_pod(), ["UnschedulablePodUpdatePodScaleDown"]),
+    "a request of zero vanishes": (a_pod(cpu="0"), a_pod(), ["UnscheduledPodUpdatePodScaleDown"]),
     "one request shrinks while another grows": (
         a_pod(cpu="2", memory="1Gi"),
         a_pod(cpu="3", memory="1Mi"),
-        ["UnschedulablePodUpdatePodScaleDown"],
+        ["UnscheduledPodUpdatePodScaleDown", "UnscheduledPodUpdatePodScaleUp"],
     ),
-    "a request grows": (a_pod(cpu="1"), a_pod(cpu="2"), ["UnschedulablePodUpdate"]),
-    "a request is written in another way": (a_pod(cpu="1"), a_pod(cpu="1000m"), ["UnschedulablePodUpdate"]),
+    "a request grows": (a_pod(cpu="1"), a_pod(cpu="2"), ["UnscheduledPodUpdatePodScaleUp"]),
+    "a request is written in another way": (a_pod(cpu="1"), a_pod(cpu="1000m"), ["UnscheduledPodUpdate"]),
     "overhead shrinks": (
         a_pod(overhead={"cpu": "2"}),
         a_pod(overhead={"cpu": "1"}),
-        ["UnschedulablePodUpdatePodScaleDown"],
+        ["UnscheduledPodUpdatePodScaleDown"],
     ),
     "the request shrinks but the container runs with as much": (
         running("2", "2"),
@@ -91,55 +91,55 @@ PODS: dict[str, tuple[Pod, Pod, list[str]]] = {
     "the last gate goes": (
         a_pod(schedulingGates=[HOLD]),
         a_pod(schedulingGates=[]),
-        ["UnschedulablePodUpdatePodSchedulingGatesEliminated"],
+        ["UnscheduledPodUpdatePodSchedulingGatesEliminated"],
     ),
     "one of two gates goes": (
         a_pod(schedulingGates=[HOLD, WAIT]),
         a_pod(schedulingGates=[WAIT]),
-        ["UnschedulablePodUpdate"],
+        ["UnscheduledPodUpdate"],
     ),
     "a toleration is added": (
         a_pod(),
         a_pod(tolerations=[EXISTS]),
-        ["UnschedulablePodUpdatePodToleration"],
+        ["UnscheduledPodUpdatePodToleration"],
     ),
     "a toleration is replaced, which their number does not tell": (
         a_pod(tolerations=[EXISTS]),
         a_pod(tolerations=[SOME]),
-        ["UnschedulablePodUpdate"],
+        ["UnscheduledPodUpdate"],
     ),
-    "a claim is made": (a_pod(), claimed("c"), ["UnschedulablePodUpdatePodGeneratedResourceClaim"]),
-    "another claim is made": (claimed("c"), claimed("d"), ["UnschedulablePodUpdatePodGeneratedResourceClaim"]),
+    "a claim is made": (a_pod(), claimed("c"), ["UnscheduledPodUpdatePodGeneratedResourceClaim"]),
+    "another claim is made": (claimed("c"), claimed("d"), ["UnscheduledPodUpdatePodGeneratedResourceClaim"]),
     "it turns out that no claim is needed": (
         a_pod(),
         claimed(None),
-        ["UnschedulablePodUpdatePodGeneratedResourceClaim"],
+        ["UnscheduledPodUpdatePodGeneratedResourceClaim"],
     ),
     "a claim for extended resources is made": (
         a_pod(),
         a_pod(status=EXTENDED),
-        ["UnschedulablePodUpdatePodGeneratedResourceClaim"],
+        ["UnscheduledPodUpdatePodGeneratedResourceClaim"],
     ),
     "no claims and an empty list of them are the same": (
         a_pod(),
         a_pod(status={"resourceClaimStatuses": []}),
-        ["UnschedulablePodUpdate"],
+        ["UnscheduledPodUpdate"],
     ),
     "a pod begins to terminate": (
         a_pod(nodeName="n1"),
         a_pod(nodeName="n1", metadata={"deletionTimestamp": "2026-01-01T00:00:00Z"}),
         ["AssignedPodUpdate"],
     ),
-    "nothing changes": (a_pod(), a_pod(), ["UnschedulablePodUpdate"]),
+    "nothing changes": (a_pod(), a_pod(), ["UnscheduledPodUpdate"]),
     "everything changes at once": (
         a_pod(cpu="2", schedulingGates=[HOLD]),
         a_pod(cpu="1", labels={"a": "b"}, tolerations=[EXISTS], status=EXTENDED),
         [
-            "UnschedulablePodUpdatePodLabel",
-            "UnschedulablePodUpdatePodScaleDown",
-            "UnschedulablePodUpdatePodSchedulingGatesEliminated",
-            "UnschedulablePodUpdatePodToleration",
-            "UnschedulablePodUpdatePodGeneratedResourceClaim",
+            "UnscheduledPodUpdatePodLabel",
+            "UnscheduledPodUpdatePodScaleDown",
+            "UnscheduledPodUpdatePodSchedulingGatesEliminated",
+            "UnscheduledPodUpdatePodToleration",
+            "UnscheduledPodUpdatePodGeneratedResourceClaim",
         ],
     ),
 }
@@ -211,6 +211,17 @@ NODES: dict[str, tuple[Node, Node, list[str]]] = {
     "no annotations and an empty list of them are the same": (a_node(), a_node_with(annotations={}), []),
     "a feature is declared": (a_node(), a_node(features=["F"]), ["NodeUpdateNodeDeclaredFeature"]),
     "no features and an empty list of them are the same": (a_node(), a_node(features=[]), []),
+    "who disables preemption changes": (
+        a_node(podPreemptionPolicy={"disableResizePreemption": ["a.io/b"]}),
+        a_node(podPreemptionPolicy={"disableResizePreemption": ["a.io/c"]}),
+        ["NodeUpdateNodePreemptionPolicy"],
+    ),
+    "an empty policy appears": (a_node(), a_node(podPreemptionPolicy={}), ["NodeUpdateNodePreemptionPolicy"]),
+    "no list in a policy and an empty one are the same": (
+        a_node(podPreemptionPolicy={}),
+        a_node(podPreemptionPolicy={"disableResizePreemption": []}),
+        [],
+    ),
     "everything changes at once": (
         a_node(unschedulable=True),
         a_node_with(
@@ -220,6 +231,7 @@ NODES: dict[str, tuple[Node, Node, list[str]]] = {
             conditions={"Ready": "True"},
             annotations={"a": "b"},
             features=["F"],
+            podPreemptionPolicy={},
         ),
         [
             "NodeUpdateNodeTaint",
@@ -228,6 +240,7 @@ NODES: dict[str, tuple[Node, Node, list[str]]] = {
             "NodeUpdateNodeTaint",
             "NodeUpdateNodeCondition",
             "NodeUpdateNodeAnnotation",
+            "NodeUpdateNodePreemptionPolicy",
             "NodeUpdateNodeDeclaredFeature",
         ],
     ),

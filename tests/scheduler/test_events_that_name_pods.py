@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from build import a_node, a_pod
 from device_building import a_claim, a_class, a_device, a_slice, an_allocation
-from gangs import BOTH_GATES, a_group
+from gangs import GROUP_GATES, a_group
 from mooring.drivers.simulated_driver import START_NS, Driver
 from mooring.framework import config
 from mooring.framework.contract.events import Change, Registration
@@ -24,6 +24,7 @@ from mooring.model.pod import Pod
 from mooring.model.storage import PersistentVolume, PersistentVolumeClaim
 from mooring.plugins.devices.device_claims import DEVICE_EVENTS, claim_matters
 from mooring.queue import hints
+from mooring.scheduler.observer import SchedulerListeners
 from mooring.scheduler.scheduler_metrics import SchedulerMetrics
 from mooring.state.scheduler_assembly import build_scheduler
 
@@ -85,12 +86,14 @@ class World:
         clock = VirtualClock(START_NS)
         self.metrics = SchedulerMetrics(clock)
         self.scheduler = build_scheduler(
-            config.default(feature_gates=BOTH_GATES),
+            config.default(feature_gates=GROUP_GATES),
             clock,
-            tell=lambda pod, what: self.stories.append(f"{pod.key}: {what}"),
-            report=lambda text, fault: self.stories.append(f"{text}: {fault}"),
-            observer=self.metrics,
-            gates=BOTH_GATES,
+            listeners=SchedulerListeners(
+                tell=lambda pod, what: self.stories.append(f"{pod.key}: {what}"),
+                report=lambda text, fault: self.stories.append(f"{text}: {fault}"),
+                observer=self.metrics,
+            ),
+            gates=GROUP_GATES,
         )
         self.driver = Driver(clock, self.scheduler, with_versions=True)
         for item in (a_node("n0", cpu="2"), a_node("tainted", cpu="2", taints=["a=b:NoSchedule"]), a_class()):

@@ -49,10 +49,7 @@ def test_who_passes(case: str) -> None:
         assert world.why() == ("Unschedulable", NOBODY)
 
 
-NOBODY = (
-    "0/3 nodes are available: no new claims to deallocate, "
-    "preemption: 0/3 nodes are available: 3 Preemption is not helpful for scheduling."
-)
+NOBODY = "0/3 nodes are available: preemption: 0/3 nodes are available: 3 Preemption is not helpful for scheduling."
 
 
 ERRORS: dict[str, tuple[dict[str, Any], Any, str]] = {
@@ -127,7 +124,7 @@ def test_reasons_are_counted_like_those_of_plugins() -> None:
     assert reason == "Unschedulable"
     assert message == (
         "0/5 nodes are available: 1 node(s) were unschedulable, 3 no licence. "
-        "no new claims to deallocate, preemption: not eligible due to preemptionPolicy=Never."
+        "preemption: not eligible due to preemptionPolicy=Never."
     )
     assert world.rejectors() == {"Extender", "NodeUnschedulable"}
 

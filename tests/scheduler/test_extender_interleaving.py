@@ -21,6 +21,7 @@ from mooring.scheduler.inputs import (
     ObjectUpdated,
     TimePassed,
 )
+from mooring.scheduler.observer import SchedulerListeners
 from mooring.scheduler.scheduler_metrics import SchedulerMetrics
 from mooring.state.scheduler_assembly import build_scheduler
 
@@ -39,7 +40,9 @@ class Chaos:
             {"filterVerb": "names", "nodeCacheCapable": True, "ignorable": True},
             {"bindVerb": "bind", "managedResources": [{"name": GPU, "ignoredByScheduler": True}]},
         )
-        self.scheduler = build_scheduler(config, self.clock, observer=SchedulerMetrics(self.clock))
+        self.scheduler = build_scheduler(
+            config, self.clock, listeners=SchedulerListeners(observer=SchedulerMetrics(self.clock))
+        )
         self.pods: dict[str, Pod] = {}
         self.nodes: dict[str, Any] = {}
         self.open: list[Any] = []
@@ -168,7 +171,7 @@ def test_all_orders_of_events_keep_the_books() -> None:
 def test_scores_that_are_waited_for_are_counted(verb: str) -> None:
     clock = VirtualClock(1_000 * NS_PER_S)
     metrics = SchedulerMetrics(clock)
-    scheduler = build_scheduler(a_config({f"{verb}Verb": verb}), clock, observer=metrics)
+    scheduler = build_scheduler(a_config({f"{verb}Verb": verb}), clock, listeners=SchedulerListeners(observer=metrics))
     for name in ("n1", "n2"):
         scheduler.handle(ObjectAdded(a_node(name)))
     scheduler.handle(ObjectAdded(a_pending()))

@@ -41,7 +41,7 @@ def in_flight(pod: Pod) -> tuple[Scheduler, QueuedPod]:
     scheduler.handle(ObjectAdded(a_node("n1")))
     scheduler.handle(ObjectAdded(pod))
     entry = scheduler.core.queue.pop()
-    assert entry is not None
+    assert isinstance(entry, QueuedPod)
     return scheduler, entry
 
 

@@ -46,6 +46,7 @@ from mooring.scheduler.inputs import (
     ObjectUpdated,
     TimePassed,
 )
+from mooring.scheduler.observer import SchedulerListeners
 from mooring.state.scheduler_assembly import build_scheduler
 
 BOOM = PluginError("boom")
@@ -185,7 +186,10 @@ class World:
         registry.register_factory("Bad", lambda args, handle: self.bad)
         self.clock = VirtualClock(1_000 * NS_PER_S)
         self.scheduler = build_scheduler(
-            CONFIG, self.clock, registry, report=lambda text, error: self.reports.append(f"{text}: {error}")
+            CONFIG,
+            self.clock,
+            registry,
+            listeners=SchedulerListeners(report=lambda text, error: self.reports.append(f"{text}: {error}")),
         )
         self.core, self.queue = self.scheduler.core, self.scheduler.core.queue
         for name in ("n1", "n2"):
@@ -298,7 +302,8 @@ ROOM: dict[str, tuple[Any, str]] = {
     "PostFilter answers nothing": (lambda: None, 'running PostFilter plugin "Bad": unexpected answer None'),
     "PostFilter nominates a node that is not there": (
         Nomination("ghost"),
-        "running PostFilter plugin \"Bad\": unexpected answer Nomination(node_name='ghost', victims=())",
+        'running PostFilter plugin "Bad": unexpected answer '
+        "Nomination(node_name='ghost', victims=(), message='', violations=0)",
     ),
 }
 
@@ -599,5 +604,5 @@ def test_every_plugin_point_is_tried_here() -> None:
     tried |= {"demand", "counted_rows", "unreserve", "add_pod", "remove_pod", "eviction_began", "eviction_ended"}
     tried |= {"filter_row", "score_row"}  # tests/framework/test_attempt.py does
     tried |= {"filter_before_state"}  # tests/framework/test_unprepared.py does
-    tried |= {"may_help", "enough_members"}  # tests/scheduler/test_group_counting.py does
-    assert methods - tried == {"normalizes", "events", "concerns", "name"} & methods
+    tried |= {"group_sort_key"}  # tests/queue/test_queue_members.py does
+    assert methods - tried == {"normalizes", "events", "concerns", "name", "is_asked_if_concerned"} & methods

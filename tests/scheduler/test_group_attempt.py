@@ -6,21 +6,29 @@ from typing import Any, ClassVar
 
 import pytest
 
-from build import a_pod
-from gangs import BOTH_GATES, GangWorld, a_member
+from build import a_node, a_pod
+from gangs import GROUP_GATES, GangWorld, a_member
+from mooring.framework import config
 from mooring.framework.contract.context import SchedulingContext
-from mooring.framework.contract.intents import PatchStatus
 from mooring.framework.contract.points import PermitPlugin, ReservePlugin
 from mooring.framework.contract.status import PluginError, Rejection, curable
-from mooring.kit.clock import NS_PER_S
+from mooring.kit.clock import NS_PER_S, VirtualClock
 from mooring.plugins.builtin import in_tree
 from mooring.scheduler.inputs import TimePassed
+from mooring.scheduler.observer import SchedulerListeners
+from mooring.state.scheduler_assembly import build_scheduler
 
-WAITS = 'pod group is unschedulable, one or more plugins asked to wait and no plugin rejected pod "{}"'
-NO_ROOM = (
-    "0/1 nodes are available: 1 Insufficient cpu. no new claims to deallocate, preemption: 0/1 nodes are available: "
-    "1 No preemption victims found for incoming pod."
-)
+NO_VICTIMS = "pod group preemption: No preemption victims found for incoming preemptor"
+NO_ROOM = "0/1 nodes are available: 1 Insufficient cpu."
+"""v1.37, 8.2: PostFilter is not asked about a member."""
+
+
+DEVICES = "deallocation and deletion of ResourceClaims completed"
+
+
+def too_few(minimum: int, scheduled: int, remaining: int, more: str = NO_VICTIMS) -> str:
+    """The message of a gang that stopped because the members that remained were too few."""
+    return f"minCount ({minimum}) cannot be satisfied: {scheduled} scheduled, {remaining} remaining, {more}"
 
 
 def test_a_gang_that_fits_goes_at_once() -> None:
@@ -29,8 +37,15 @@ def test_a_gang_that_fits_goes_at_once() -> None:
     world.group(min_count=4)
     world.members("a", "b", "c", "d")
     assert world.where() == dict.fromkeys("abcd", "n1")
-    assert world.core.queue.pending_counts() == {"active": 0, "backoff": 0, "unschedulable": 0, "gated": 0}
-    assert world.group_says() == [("PodGroupScheduled", "True", "Scheduled", "")]
+    assert world.core.queue.pending_counts() == {
+        "active": 0,
+        "backoff": 0,
+        "unschedulable": 0,
+        "gated": 0,
+        "incomplete": 0,
+        "pending": 0,
+    }
+    assert world.group_says() == [("PodGroupInitiallyScheduled", "True", "Scheduled", "")]
     assert len(world.core.services.waiting) == 0
 
 
@@ -54,9 +69,9 @@ def test_a_gang_without_room_for_all_holds_nothing() -> None:
     assert world.held_milli() == before == {"n1": 0}
     assert world.core.cache.assumed_count == 0
     assert len(world.core.cluster.nominated.on("n1")) == 0
-    assert [world.said(name) for name in "abc"] == [WAITS.format(name) for name in "abc"]
+    assert {world.said(name) for name in "abc"} == {f"pod group is unschedulable, {too_few(4, 3, 0)}"}
     assert world.said("d") == NO_ROOM
-    assert world.group_says() == [("PodGroupScheduled", "False", "Unschedulable", "pod group is unschedulable")]
+    assert world.group_says() == [("PodGroupInitiallyScheduled", "False", "Unschedulable", too_few(4, 3, 0))]
     world.pod("other", cpu="3")
     assert world.where() == {"other": "n1"}
 
@@ -70,7 +85,9 @@ def test_a_gang_that_waits_does_not_keep_an_idle_scheduler_busy() -> None:
     assert not world.scheduler.has_work()
     attempts = world.core.queue.attempts
     world.wait(60)
-    assert 4 <= (world.core.queue.attempts - attempts) // 4 <= 10
+    # v1.37, 5.3: the longest backoff of four pods is twice that of one, 20 s. So the attempts are 1, 2, 4, 8, 16 and 20 s
+    # apart, and each of them waits for the end of its second.
+    assert world.core.queue.attempts - attempts == 6
 
 
 def test_a_gang_goes_as_one_when_room_appears() -> None:
@@ -85,7 +102,22 @@ def test_a_gang_goes_as_one_when_room_appears() -> None:
         counts.add(len(world.where()))
     assert counts == {0, 4}
     assert sorted(world.where().values()) == ["n1", "n1", "n1", "n2"]
-    assert world.group_says() == [("PodGroupScheduled", "True", "Scheduled", "")]
+    assert world.group_says() == [("PodGroupInitiallyScheduled", "True", "Scheduled", "")]
+
+
+def test_a_group_that_is_scheduled_stays_so_while_the_watch_lags(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The member that stays behind is tried again before the watch shows the condition that the first attempt wrote."""
+    world = GangWorld()
+    world.node("n1", "3")
+    world.group(min_count=3)
+    cluster, key = world.core.cluster, "default/gang"
+    old = cluster.pod_group(key)
+    assert old is not None
+    monkeypatch.setattr(type(cluster), "pod_group", lambda self, asked: old if asked == key else None)
+    world.members("a", "b", "c", "d")
+    world.wait(30)
+    assert sorted(world.where()) == ["a", "b", "c"]
+    assert world.group_says() == [("PodGroupInitiallyScheduled", "True", "Scheduled", "")]
 
 
 def test_members_beyond_the_minimum_may_stay_behind() -> None:
@@ -162,15 +194,15 @@ def test_of_two_gangs_one_goes_and_the_other_waits_without_holding() -> None:
     assert sorted(world.where()) == ["b1", "b2", "b3"]
 
 
-def test_the_most_important_members_are_tried_first() -> None:
+def test_the_oldest_members_are_tried_first() -> None:
     world = GangWorld()
     world.node("n1", "2")
     world.group(min_count=2)
-    for name, priority in (("low", 1), ("high", 9), ("later", 9)):
-        world.driver.create(a_member(name, priority=priority, preemptionPolicy="Never"))
-        world.clock.advance_ns(1)
+    for name in ("b", "a", "late"):
+        world.driver.create(a_member(name))
+        world.clock.advance_ns(name != "b")
     world.driver.settle()
-    assert sorted(world.where()) == ["high", "later"]
+    assert sorted(world.where()) == ["a", "b"]
 
 
 def test_a_basic_group_places_whom_it_can() -> None:
@@ -180,7 +212,7 @@ def test_a_basic_group_places_whom_it_can() -> None:
     world.members("a", "b", "c")
     assert sorted(world.where()) == ["a", "b"]
     assert world.said("c") == NO_ROOM
-    assert world.group_says() == [("PodGroupScheduled", "True", "Scheduled", "")]
+    assert world.group_says() == [("PodGroupInitiallyScheduled", "True", "Scheduled", "")]
 
 
 @pytest.mark.parametrize("gates", [{}, {"GenericWorkload": False}], ids=["by default", "chosen"])
@@ -192,25 +224,21 @@ def test_with_the_gates_off_members_are_ordinary_pods(gates: dict[str, bool]) ->
     assert world.place("c") == "unschedulable"
 
 
-def test_without_gang_scheduling_a_group_goes_together_but_needs_no_minimum() -> None:
-    world = GangWorld({"GenericWorkload": True})
-    world.node("n1", "2")
-    world.group(min_count=3)
-    world.members("a", "b", "c")
-    assert sorted(world.where()) == ["a", "b"]
-    assert world.place("c") == "backoff"
-
-
 def test_a_gang_preempts_only_if_that_makes_room_for_all() -> None:
     world = GangWorld()
     world.node("n1", "4")
     world.pod("victim", cpu="2", priority=1)
     world.pod("important", cpu="2", priority=100)
-    world.group(min_count=3)
+    world.group(min_count=3, priority=10)
     world.members("a", "b", "c", priority=10)
     assert sorted(world.where()) == ["important", "victim"]
     assert world.held_milli() == {"n1": 4000}
-    assert {world.said(name) for name in "ab"} == {WAITS.format("a"), WAITS.format("b")}
+    preemption = "pod group preemption: minCount (3) cannot be satisfied: 2 scheduled, 0 remaining"
+    tried = f"minCount (3) cannot be satisfied: 0 scheduled, 2 remaining, {DEVICES}, {preemption}"
+    assert world.group_says() == [("PodGroupInitiallyScheduled", "False", "Unschedulable", tried)]
+    # The first member was tried; the others were not reached, and say what the group said before PodGroupPostFilter.
+    assert world.said("a") == NO_ROOM
+    assert {world.said(name) for name in "bc"} == {"minCount (3) cannot be satisfied: 0 scheduled, 2 remaining"}
     assert [pod.name for pod in world.core.cluster.nominated.on("n1")] == []
 
 
@@ -219,7 +247,7 @@ def a_gang_that_preempts() -> GangWorld:
     world = GangWorld()
     world.node("n1", "4")
     world.pod("victim", cpu="2", priority=1)
-    world.group(min_count=4)
+    world.group(min_count=4, priority=10)
     for name in "abcd":
         world.driver.create(a_member(name, priority=10))
     world.scheduler.attempt()
@@ -232,37 +260,88 @@ def test_a_gang_waits_for_the_victims_that_it_preempts() -> None:
     assert {intent.victim.name for intent in evicted} == {"victim"}  # type: ignore[union-attr]
     assert sorted(pod.name for pod in world.core.cluster.nominated.on("n1")) == ["a", "b", "c", "d"]
     assert world.held_milli() == {"n1": 2000}
-    waits = "pod group is unschedulable, pod group is waiting for preemption to complete"
+    found = "pod group preemption: found a placement for podgroup, preempting 1 victims"
+    waits = too_few(4, 2, 1, found)
     world.driver.settle()
     assert [world.said(name) for name in "ab"] == [waits, waits]
-    assert world.said("c") == "0/1 nodes are available: 1 Insufficient cpu."
-    assert world.group_says() == [("PodGroupScheduled", "False", "Unschedulable", waits)]
+    assert (world.said("c"), world.said("d")) == (NO_ROOM, "minCount (4) cannot be satisfied: 2 scheduled, 1 remaining")
+    assert world.group_says() == [("PodGroupInitiallyScheduled", "False", "Unschedulable", waits)]
     world.wait(3)
     assert world.where() == dict.fromkeys("abcd", "n1")
     assert not world.core.cluster.nominated
 
 
-def test_a_promise_that_the_status_does_not_show_yet_is_taken_back_as_well() -> None:
-    world = a_gang_that_preempts()  # a and b are promised room beside c and d, which wait for the victim to go
+def test_v137_12_5_a_group_is_gated_while_its_victims_are_evicted() -> None:
+    world = a_gang_that_preempts()
+    assert {world.place(name) for name in "abcd"} == {"gated"}
+    assert {world.core.queue.gate_of(entry) for entry in world.core.queue.entries()} == {
+        "waiting for the preemption for this pod group to be finished"
+    }
+    attempts = world.core.queue.attempts
     world.clock.advance_ns(3 * NS_PER_S)
     world.scheduler.handle(TimePassed())
-    world.scheduler.attempt()  # c and d are held back still, and without them a and b are too few
-    patches = [intent for intent in world.core.outbox.intents if isinstance(intent, PatchStatus)]
-    assert [patch.nominated_node_name for patch in patches if patch.pod.name == "a"] == ["n1", ""]
+    assert (world.scheduler.attempt(), world.core.queue.attempts) == (None, attempts)
 
 
-def test_members_must_name_the_same_scheduler() -> None:
-    world = GangWorld()
+_RULE = "all pods in a single pod group should have the same "
+
+
+@pytest.mark.parametrize(
+    ("members", "group", "gates", "text"),
+    [
+        pytest.param(
+            ({"schedulerName": "other"}, {}),
+            {},
+            {},
+            f'{_RULE}.spec.schedulerName set, got: "default-scheduler" and "other"',
+            id="scheduler names",
+        ),
+        pytest.param(
+            ({"priority": 10}, {"priority": 10}),
+            {},
+            {},
+            f"{_RULE}priority as the pod group's priority, got 10 and 0",
+            id="another priority than the group, which has none",
+        ),
+        pytest.param(
+            ({}, {"preemptionPolicy": "Never"}),
+            {},
+            {},
+            f"{_RULE}preemption policy, got Never and PreemptLowerPriority",
+            id="preemption policies",
+        ),
+        pytest.param(
+            ({}, {}),
+            {"preemptionPolicy": "Never"},
+            {"PodGroupPreemptionPolicy": True},
+            f"{_RULE}preemption policy as the pod group's preemption policy, got PreemptLowerPriority and Never",
+            id="another policy than the group",
+        ),
+    ],
+)
+def test_v137_13_1_members_that_contradict_each_other_fail_with_their_group(
+    members: tuple[dict[str, Any], ...], group: dict[str, Any], gates: dict[str, bool], text: str
+) -> None:
+    world = GangWorld({**GROUP_GATES, **gates})
     world.core.runners["other"] = world.core.runners["default-scheduler"]
     world.node("n1", "4")
-    world.group()
-    world.members("a", "b", schedulerName="other")
-    world.delete("b")
-    world.driver.create(a_member("c"))
-    world.driver.create(a_member("d", schedulerName="other"))
+    world.group(**group)
+    for name, more in zip("ab", members, strict=True):
+        world.driver.create(a_member(name, **more))
     world.driver.settle()
-    text = "all pods in a single pod group should have the same .spec.schedulerName set, got: "
-    assert {world.said(name) for name in "cd"} == {text + '"default-scheduler" and "other"'}
+    assert world.where() == {}
+    assert {world.said(name) for name in "ab"} == {text}
+    assert world.group_says() == [("PodGroupInitiallyScheduled", "False", "SchedulerError", text)]
+    assert {world.place(name) for name in "ab"} == {"backoff"}
+
+
+def test_v137_13_1_members_on_nodes_must_agree_too() -> None:
+    world = GangWorld()
+    world.node("n1", "4")
+    world.group(priority=5)
+    world.driver.create(a_member("old", nodeName="n1", priority=7))
+    world.members("a", priority=5)
+    assert world.said("a") == f"{_RULE}priority as the pod group's priority, got 7 and 5"
 
 
 class Fussy(ReservePlugin, PermitPlugin):
@@ -297,7 +376,7 @@ def a_fussy_world(at: str, answer: object) -> tuple[GangWorld, list[str]]:
     plugin = type("Fussy", (Fussy,), {"at": at, "answer": answer, "reserved": reserved})
     registry = in_tree()
     registry.register(plugin)
-    world = GangWorld(BOTH_GATES, registry)
+    world = GangWorld(GROUP_GATES, registry)
     profile = world.core.runners["default-scheduler"].profile
     made = plugin(None, None)
     profile.reserves += (made,)
@@ -315,18 +394,34 @@ def test_a_member_that_is_refused_is_passed_over(at: str) -> None:
     assert world.said("b") == "0/1 nodes are available: 1 not b."
 
 
-@pytest.mark.parametrize("at", ["reserve", "permit"])
-def test_an_error_ends_the_attempt_of_all(at: str) -> None:
-    world, reserved = a_fussy_world(at, PluginError("boom"))
+def test_v137_13_6_an_error_of_permit_is_the_member_s_own() -> None:
+    world, reserved = a_fussy_world("permit", PluginError("boom"))
     world.node("n1", "4")
     world.group(min_count=2)
     world.members("a", "b", "c")
-    text = f'running {at.capitalize()} plugin "Fussy": boom'
+    assert sorted(world.where()) == sorted(reserved) == ["a", "c"]
+    assert world.said("b") == 'running Permit plugin "Fussy": boom'
+    # Unlike upstream, a group of which no member goes backs off: it would be tried again at once, for ever.
+    assert world.place("b") == "backoff"
+    assert world.group_says() == [("PodGroupInitiallyScheduled", "True", "Scheduled", "")]
+
+
+def test_an_error_ends_the_attempt_of_all() -> None:
+    world, reserved = a_fussy_world("reserve", PluginError("boom"))
+    world.node("n1", "4")
+    world.group(min_count=2)
+    world.members("a", "b", "c")
+    text = 'running Reserve plugin "Fussy": boom'
     assert (world.where(), reserved, world.held_milli()) == ({}, [], {"n1": 0})
     assert world.said("b") == text
     assert {world.said(name) for name in "ac"} == {f"failed to schedule other pod from a pod group: {text}"}
     assert world.group_says() == [
-        ("PodGroupScheduled", "False", "SchedulerError", f"failed to schedule other pod from a pod group: {text}")
+        (
+            "PodGroupInitiallyScheduled",
+            "False",
+            "SchedulerError",
+            f"failed to schedule other pod from a pod group: {text}",
+        )
     ]
 
 
@@ -358,7 +453,7 @@ def test_a_group_that_was_scheduled_once_says_so_for_ever() -> None:
         world.delete(name)
     world.members("c", "d", cpu="2")
     assert world.where() == {}
-    assert world.group_says() == [("PodGroupScheduled", "True", "Scheduled", "")]
+    assert world.group_says() == [("PodGroupInitiallyScheduled", "True", "Scheduled", "")]
 
 
 def test_attempts_are_counted_by_what_came_of_them() -> None:
@@ -367,7 +462,7 @@ def test_attempts_are_counted_by_what_came_of_them() -> None:
     world.group(min_count=2)
     world.members("a", "b")
     world.group("large", 4)
-    world.members("c", "d", "e", "f", group="large", priority=-1)
+    world.members("c", "d", "e", "f", group="large")
     counted = world.counted("podgroup_schedule_attempts_total")
     assert counted == {("scheduled", "default-scheduler"): 1, ("unschedulable", "default-scheduler"): 1}
     assert (
@@ -394,8 +489,11 @@ def test_extenders_have_their_say_about_each_member() -> None:
     world.members("a", "b", "c")
     assert (world.where(), world.held_milli()) == ({}, {"n1": 0})
     world.members("d")
+    assert world.place("d") == "backoff"  # v1.37, 5.4: it joins its group where that waits
+    world.wait(2)
     assert sorted(world.where()) == ["a", "c", "d"]
-    assert asked == ["a", "b", "c", "a", "b", "c", "d"]
+    # The first attempt stops at b, since c alone is too few. The second leaves b over, which is tried again at once.
+    assert asked == ["a", "b", "a", "b", "c", "d", "b"]
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -420,7 +518,7 @@ def _let_something_happen(world: GangWorld, chance: Random, step: int, groups: l
             world.node(f"n{step}", str(chance.randint(1, 3)))
         case "member":
             group = chance.choice(groups)
-            world.members(f"{group}-{step}", group=group, cpu=str(chance.randint(1, 2)), priority=chance.randint(0, 2))
+            world.members(f"{group}-{step}", group=group, cpu=str(chance.randint(1, 2)))
         case "pod":
             world.pod(f"pod-{step}", cpu="1", priority=chance.randint(0, 1))
         case "delete":
@@ -437,3 +535,90 @@ def test_ordinary_pods_are_not_touched_by_groups() -> None:
     world.driver.create(a_pod("plain", cpu="2", schedulerName="default-scheduler"))
     world.driver.settle()
     assert world.place("plain") == "unschedulable"
+
+
+HOST = "kubernetes.io/hostname"
+
+
+@pytest.mark.parametrize(("nodes", "placed"), [(("n1", "n2"), {"anti": "n1", "plain": "n2"}), (("n1",), {})])
+def test_v137_6_3_members_see_the_anti_affinity_of_those_before_them(
+    nodes: tuple[str, ...], placed: dict[str, str]
+) -> None:
+    world = GangWorld()
+    for name in nodes:
+        world.driver.create(a_node(name, cpu="2", labels={HOST: name}))
+    world.group(min_count=2)
+    term = {"labelSelector": {"matchLabels": {"app": "foo"}}, "topologyKey": HOST}
+    affinity = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    labels = {"app": "foo"}
+    world.driver.create(a_member("anti", labels=labels, affinity=affinity, nodeSelector={HOST: "n1"}))
+    world.clock.advance_ns(1)
+    world.members("plain", labels=labels)
+    assert world.where() == placed
+    assert world.held_milli() == dict.fromkeys(nodes, 1000 if placed else 0)
+
+
+def test_v137_3_6_a_profile_without_gang_scheduling_is_reported() -> None:
+    reported: list[str] = []
+    written = {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "profiles": [{"plugins": {"multiPoint": {"disabled": [{"name": "GangScheduling"}]}}}],
+    }
+    read = config.from_object(written, feature_gates=GROUP_GATES)
+    listeners = SchedulerListeners(report=lambda text, _: reported.append(text))
+    build_scheduler(read, VirtualClock(0), listeners=listeners, gates=GROUP_GATES)
+    assert reported == [
+        "GenericWorkload is enabled, but GangScheduling plugin is not set. "
+        "Gang scheduling using PodGroups may not work as expected."
+    ]
+
+
+def test_v137_13_1_members_that_are_all_assumed_or_leaving_end_the_cycle() -> None:
+    """Members that come meanwhile are tried at once."""
+    world = GangWorld()
+    world.node("n1", "4")
+    world.group()
+    world.driver.create(a_member("gone", metadata={"deletionTimestamp": "2026-01-01T00:00:00Z"}))
+    assert world.scheduler.attempt() is not None
+    assert world.core.queue.groups is not None and world.core.queue.groups.in_cycle == ""
+    world.members("a")
+    assert world.where() == {"a": "n1"}
+
+
+def test_v137_20_4_preemption_of_groups_is_counted() -> None:
+    world = GangWorld()
+    world.node("n1", "2")
+    world.group("low", priority=1, uid="uid-low")
+    world.members("low", group="low", priority=1, cpu="2")
+    world.group(min_count=1, priority=10)
+    world.members("a", priority=10)
+    world.wait(5)
+    assert world.where() == {"a": "n1"}
+    assert world.counted("workload_preemption_attempts_total")[("Success",)] == 1
+    registry = world.metrics.registry
+    assert registry.histogram("scheduler_workload_preemption_victims").series().count == 1
+    assert registry.histogram("scheduler_preemption_workload_disruptions").series("podgroup").count == 1
+    assert registry.histogram("scheduler_preemption_evaluation_duration_seconds").series("podgroup", "Success").count
+    assert registry.histogram("scheduler_preemption_execution_duration_seconds").series("podgroup", "success").count
+    assert registry.histogram("scheduler_preemption_victims").series().count == 0
+
+
+@pytest.mark.parametrize(
+    ("policy", "priority", "searches"),
+    [("Never", 10, {}), (None, 0, {("podgroup", "UnschedulableAndUnresolvable"): 1})],
+    ids=["not eligible", "no victims"],
+)
+def test_v137_20_4_searches_of_groups_count_from_where_they_look_for_victims(
+    policy: str | None, priority: int, searches: dict[tuple[str, str], int]
+) -> None:
+    world = GangWorld()
+    world.node("n1", "1")
+    world.pod("low", cpu="1")
+    world.group(min_count=1, priority=priority)
+    world.members("a", priority=priority, **({} if policy is None else {"preemptionPolicy": policy}))
+    registry = world.metrics.registry
+    found = registry.histogram("scheduler_preemption_evaluation_duration_seconds")
+    assert {labels: series.count for labels, series in found.items()} == searches
+    assert registry.histogram("scheduler_workload_preemption_victims").series().count == 0
+    assert sum(world.counted("workload_preemption_attempts_total").values()) == 1

@@ -8,19 +8,19 @@ import pytest
 from build import a_node
 from claim_world import ClaimWorld
 from device_building import a_claim, a_class, a_device, a_slice, an_allocation, claiming, given
-from gangs import BOTH_GATES, a_group, a_member
+from gangs import GROUP_GATES, a_group, a_member
 from late_claims import LateClaims
 from mooring.framework.config.feature_gates import EFFECTIVE
 from mooring.model.devices import ClaimConsumer, ResourceClaim
 from mooring.model.pod import Pod
 from mooring.model.workloads import PodGroup
 
-GATES = {**BOTH_GATES, "DRAWorkloadResourceClaims": True}
+GATES = {**GROUP_GATES, "DRAWorkloadResourceClaims": True}
 GROUP_ENTRY = ClaimConsumer("scheduling.k8s.io", "podgroups", "gang", "uid-gang")
 OWNED = {
     "ownerReferences": [
         {
-            "apiVersion": "scheduling.k8s.io/v1alpha2",
+            "apiVersion": "scheduling.k8s.io/v1beta1",
             "kind": "PodGroup",
             "name": "gang",
             "uid": "uid-gang",
@@ -68,7 +68,7 @@ def test_a_claim_of_the_group_is_reserved_for_the_group_once(min_count: int | No
 
 
 def test_without_the_gate_the_claim_is_reserved_for_the_pods() -> None:
-    world = ClaimWorld(gates=BOTH_GATES)
+    world = ClaimWorld(gates=GROUP_GATES)
     world.driver.create(a_claiming_group(min_count=2))
     world.claimants("p0", "p1")
     world.wait(10)
@@ -125,7 +125,7 @@ def test_a_claim_that_was_made_for_the_group_from_a_template_is_used() -> None:
     ("gates", "owner", "said"),
     [
         (GATES, "other", "neither Pod nor PodGroup gang is the owner"),
-        (BOTH_GATES, "gang", "Pod is not owner"),
+        (GROUP_GATES, "gang", "Pod is not owner"),
     ],
     ids=["of another group", "of the group, without the gate"],
 )
@@ -162,14 +162,13 @@ def test_a_bind_that_fails_leaves_the_group_in_reservedfor() -> None:
     assert given(claim) == ["r0=a/dev-0"]
 
 
-# ---- PostFilter: devices on the wrong node
+# ---- PodGroupPostFilter: devices on the wrong node
 
 
 def test_the_group_gives_its_claim_back_if_no_member_can_go_there() -> None:
     world = _stuck(GROUP_ENTRY)
     world.claimants("p0", "p1")
-    assert world.said("p0").endswith("ResourceClaim unreserved for PodGroup")
-    assert users_of(world) == []
+    assert (users_of(world), world.claim().status.allocation) == ([], None)
     world.wait(30)
     assert (world.where()["p0"], world.where()["p1"]) == ("a", "a"), "the devices were freed, and others found"
     assert given(world.claim()) == ["r0=a/dev-0"]
@@ -189,17 +188,15 @@ def test_the_group_keeps_its_claim_while_a_member_has_a_node() -> None:
     world.driver.create(a_member("there", nodeName="b"))
     world.claimants("p0")
     world.wait(30)
-    assert world.said("p0").startswith(
-        "0/2 nodes are available: 1 Insufficient cpu, 1 resourceclaim not available on the node. still not schedulable,"
-    )
+    assert world.said("p0") == "0/2 nodes are available: 1 Insufficient cpu, 1 resourceclaim not available on the node."
     assert users_of(world) == [GROUP_ENTRY]
 
 
 def test_without_the_gate_the_group_keeps_its_claim() -> None:
-    world = _stuck(GROUP_ENTRY, gates=BOTH_GATES)
+    world = _stuck(GROUP_ENTRY, gates=GROUP_GATES)
     world.claimants("p0")
     world.wait(30)
-    assert "still not schedulable" in world.said("p0")
+    assert world.where() == {"full": "b"}
     assert users_of(world) == [GROUP_ENTRY]
 
 
@@ -207,9 +204,38 @@ def test_a_claim_of_the_pod_is_freed_before_one_of_the_group() -> None:
     own = _allocated_claim("b", name="own", device="far/dev-8")
     world = _stuck(GROUP_ENTRY, more=(own,))
     world.claimants("p0", claims=("shared", "own"))
-    assert "deallocation of ResourceClaim completed" in world.said("p0")
     assert world.claim("own").status.allocation is None
     assert users_of(world) == [GROUP_ENTRY]
+
+
+def group_message(world: ClaimWorld) -> str:
+    return world.group_says()[0][3] or ""
+
+
+def test_v137_17_11_groups_that_free_nothing_say_that_they_did() -> None:
+    world = _stuck(GROUP_ENTRY, gates=GROUP_GATES)
+    world.pod("low", cpu="1", priority=-10)
+    world.claimants("p0")
+    assert "deallocation and deletion of ResourceClaims completed, pod group preemption: " in group_message(world)
+
+
+def test_v137_17_11_if_no_member_was_tried_there_is_no_state_of_claims() -> None:
+    """Parity: the group fails with an error, and preemption is not asked."""
+    world = ClaimWorld(gates=GATES)
+    world.driver.create(a_group(min_count=2))
+    for name in ("p0", "p1"):
+        world.driver.create(
+            a_member(name, metadata={"deletionTimestamp": "2026-01-01T00:00:00Z"} if name == "p0" else {})
+        )
+    world.driver.settle()
+    assert world.group_says() == [
+        (
+            "PodGroupInitiallyScheduled",
+            "False",
+            "SchedulerError",
+            'error in "DynamicResources" PodGroupPostFilter plugins: not found',
+        )
+    ]
 
 
 def _allocated_claim(node: str, *users: ClaimConsumer, name: str = "shared", device: str = "a/dev-0") -> ResourceClaim:
@@ -226,10 +252,10 @@ def _stuck(*users: ClaimConsumer, gates: dict[str, bool] = GATES, more: tuple[Re
 
 
 def test_a_pod_whose_group_is_gone_waits_for_it() -> None:
-    world = ClaimWorld(gates={**GATES, "GangScheduling": False})
+    world = ClaimWorld(gates=GATES)
     world.claimants("p0")
     world.wait(2)
-    assert world.said("p0").startswith('0/2 nodes are available: podgroup.scheduling.k8s.io "gang" not found.')
+    assert (world.said("p0"), world.place("p0")) == ("", "incomplete")
 
 
 def test_a_claim_of_the_group_without_a_source_is_an_error_of_the_group() -> None:
@@ -237,9 +263,8 @@ def test_a_claim_of_the_group_without_a_source_is_an_error_of_the_group() -> Non
     world.driver.create(a_claiming_group({"name": "shared"}))
     world.claimants("p0")
     world.wait(2)
-    assert world.said("p0").startswith(
-        "0/2 nodes are available: PodGroup default/gang claim shared: none of the supported fields are set."
-    )
+    where = "PodGroup default/gang, spec.resourceClaim shared: none of the supported fields are set"
+    assert world.said("p0") == f'error in "DynamicResources" PodGroupPostFilter plugins: {where}'
 
 
 def test_a_claim_of_the_group_is_given_back_by_nobody_but_the_group() -> None:

@@ -13,7 +13,7 @@ from mooring.cluster.cache import check_table
 from mooring.cluster.cluster import Cluster
 from mooring.framework.contract.events import Change
 from mooring.model.quantity import MAX_AMOUNT
-from mooring.plugins.resources.node_resources_fit import fit_events
+from mooring.plugins.resources.node_resources_fit import EVENTS
 from small_scenarios import Json, requesting, step
 from small_scenarios import a_node as a_json_node
 from small_scenarios import a_pod as a_json_pod
@@ -131,7 +131,7 @@ def test_an_explanation_has_the_numbers_without_the_bound() -> None:
 @pytest.mark.parametrize(("left", "is_wanted"), [("60P", False), ("40P", True)])
 def test_hints_compare_amounts_without_the_bound(left: str, is_wanted: bool) -> None:
     """A pod that shrinks in place, and a node that is still too small."""
-    after_pod, after_node = (registration.hint for registration in fit_events(False))
+    _, after_node, after_pod, *_ = (registration.hint for registration in EVENTS)
     waiting = a_pod("w", memory="50P")
     before, now = (a_pod("r", memory=memory, nodeName="n", metadata={"uid": "r"}) for memory in ("60P", left))
     assert after_pod is not None and after_node is not None

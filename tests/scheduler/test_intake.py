@@ -14,6 +14,7 @@ from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
 from mooring.model.workloads import Service
 from mooring.scheduler.inputs import BindAnswered, EvictionAnswered, ObjectAdded, ObjectRemoved, ObjectUpdated
+from mooring.scheduler.observer import SchedulerListeners
 from mooring.scheduler.scheduler import Scheduler
 from mooring.state.scheduler_assembly import build_scheduler
 
@@ -152,7 +153,11 @@ def test_listeners_get_every_change_of_a_pod_after_cluster_and_queue_have_it() -
 def test_a_listener_that_fails_is_reported_and_the_change_is_not_lost() -> None:
     reports: list[str] = []
     clock = VirtualClock(1_000 * NS_PER_S)
-    scheduler = build_scheduler(config.default(), clock, report=lambda text, fault: reports.append(f"{text}: {fault}"))
+    scheduler = build_scheduler(
+        config.default(),
+        clock,
+        listeners=SchedulerListeners(report=lambda text, fault: reports.append(f"{text}: {fault}")),
+    )
     seen: list[Pod | None] = []
 
     def fail(old: Pod | None, new: Pod | None) -> None:

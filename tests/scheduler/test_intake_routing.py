@@ -12,6 +12,7 @@ from mooring.kit.clock import NS_PER_S, VirtualClock
 from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
 from mooring.scheduler.inputs import ObjectAdded, ObjectRemoved, ObjectUpdated
+from mooring.scheduler.observer import SchedulerListeners
 from mooring.scheduler.scheduler import Scheduler
 from mooring.state.scheduler_assembly import build_scheduler
 
@@ -52,9 +53,9 @@ def watched(scheduler: Scheduler, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     def watch(owner: Any, words: str, method: str, tell: Callable[..., str]) -> None:
         act = getattr(owner, method)
 
-        def noted(*args: Any) -> Any:
-            log.append(f"{words} {tell(*args)}")
-            return act(*args)
+        def noted(*args: Any, **flags: bool) -> Any:
+            log.append(" ".join((words, tell(*args), *(name for name, is_set in flags.items() if is_set))))
+            return act(*args, **flags)
 
         monkeypatch.setattr(owner, method, noted)
 
@@ -239,11 +240,11 @@ def a_binding(monkeypatch: pytest.MonkeyPatch) -> tuple[Scheduler, list[str]]:
 BETWEEN: dict[str, tuple[Act, list[str]]] = {
     "the pod is deleted": (
         lambda s: s.handle(ObjectRemoved(a_version(1))),
-        ["queue delete default/pod", "cache forget default/pod", "wake AssignedPodDelete pod/-"],
+        ["queue delete default/pod", "cache forget default/pod is_gone", "wake AssignedPodDelete pod/-"],
     ),
     "the pod begins to leave": (
         lambda s: s.handle(ObjectUpdated(a_version(1), a_version(2, deleted=True))),
-        ["cache forget default/pod", "wake AssignedPodDelete pod/-"],
+        ["cache forget default/pod is_gone", "wake AssignedPodDelete pod/-"],
     ),
     "the pod is changed in another way": (
         lambda s: s.handle(ObjectUpdated(a_version(1), a_version(2, labels={"a": "b"}))),
@@ -275,7 +276,9 @@ def test_a_pod_that_was_bound_elsewhere_counts_where_the_watch_shows_it(monkeypa
 def test_what_contradicts_the_cache_is_reported_and_life_goes_on() -> None:
     reports: list[str] = []
     clock = VirtualClock(1_000 * NS_PER_S)
-    scheduler = build_scheduler(CONFIG, clock, report=lambda text, error: reports.append(f"{text}: {error}"))
+    scheduler = build_scheduler(
+        CONFIG, clock, listeners=SchedulerListeners(report=lambda text, error: reports.append(f"{text}: {error}"))
+    )
     scheduler.handle(ObjectRemoved(a_version(1, nodeName="n1")))
     assert reports == [
         "the cluster's state contradicts a change: "

@@ -4,12 +4,13 @@ import pytest
 
 from build import a_node, a_pod
 from mooring.framework import config
-from mooring.framework.kept.kept_answers import DEFAULT_LIMIT_BYTES, KeptAnswers
+from mooring.framework.kept.kept_answers import DEFAULT_LIMIT_BYTES
 from mooring.kit.clock import NS_PER_S, VirtualClock
 from mooring.model.pod import Pod
 from mooring.scheduler.inputs import ObjectAdded
+from mooring.scheduler.observer import SchedulerListeners
 from mooring.scheduler.scheduler_metrics import SchedulerMetrics
-from mooring.state.scheduler_assembly import build_scheduler
+from mooring.state.scheduler_assembly import SchedulerLimits, build_scheduler
 
 
 class World:
@@ -18,8 +19,9 @@ class World:
     def __init__(self, limit_bytes: int | None = None) -> None:
         self.clock = VirtualClock(1_000 * NS_PER_S)
         self.metrics = SchedulerMetrics(self.clock)
-        self.kept = KeptAnswers(limit_bytes)
-        self.scheduler = build_scheduler(config.default(), self.clock, observer=self.metrics, kept=self.kept)
+        listeners, limits = SchedulerListeners(observer=self.metrics), SchedulerLimits(kept_answers_bytes=limit_bytes)
+        self.scheduler = build_scheduler(config.default(), self.clock, listeners=listeners, limits=limits)
+        self.kept = self.scheduler.core.runners["default-scheduler"].kept
         self.scheduler.handle(ObjectAdded(a_node("n", cpu="100")))
 
     def attempt(self, *pods: Pod) -> None:

@@ -50,7 +50,7 @@ ROWS: dict[str, tuple[list[Any], Nomination | None, str, bool]] = {
 def test_what_comes_of_it(answers: list[Any], nomination: Nomination | None, message: str, clears: bool) -> None:
     plugins = tuple(Answering(answer) for answer in answers)
     runner: Any = SimpleNamespace(profile=SimpleNamespace(post_filters=plugins))
-    context = SimpleNamespace(wrap=unwrapped, caller=PluginCaller())
+    context = SimpleNamespace(wrap=unwrapped, caller=PluginCaller(), is_resize=False)
     failure: Any = SimpleNamespace(attempt=SimpleNamespace(context=context))
     room: PostFilterResult = at_once(run_post_filter_plugins(runner, failure))
     told = room.message.partition(f" ({__file__}, line ")[0]

@@ -16,6 +16,7 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import rule
 
+from how_many import examples
 from mooring.framework.contract.context import SchedulingContext
 from mooring.framework.contract.points import Handle, Wait
 from mooring.framework.contract.status import Rejection
@@ -27,7 +28,7 @@ from mooring.state.recording.run_files import RecordingLimits
 from mooring.state.recording.run_reading import runs_in
 from mooring.state.replay.replayer import Replayer
 
-EXAMPLES = int(os.environ.get("MOORING_STEPS", "1000")) // 50
+EXAMPLES = examples(int(os.environ.get("MOORING_STEPS", "1000")) // 50)
 
 
 class SteadyGatekeeper(Gatekeeper):
@@ -116,7 +117,7 @@ class RecordedMachine(machine.SchedulerMachine):
 
 TestRecorded = pytest.mark.slow(RecordedMachine.TestCase)
 TestRecorded.settings = settings(
-    max_examples=max(1, EXAMPLES),
+    max_examples=EXAMPLES,
     stateful_step_count=50,
     deadline=None,
     phases=[phase for phase in Phase if phase is not Phase.shrink],  # each example is replayed some hundred times

@@ -17,10 +17,13 @@ from mooring.kit.clock import NS_PER_S, VirtualClock
 from mooring.kit.metrics import Histogram
 from mooring.model.pod import Pod
 from mooring.plugins.builtin import in_tree
-from mooring.scheduler.inputs import BindAnswered, ObjectAdded, ObjectRemoved, ObjectUpdated
+from mooring.queue.entry import QueuedPod
+from mooring.scheduler.inputs import BindAnswered, EvictionAnswered, ObjectAdded, ObjectRemoved, ObjectUpdated
+from mooring.scheduler.observer import SchedulerListeners
 from mooring.scheduler.scheduler import Scheduler
 from mooring.scheduler.scheduler_metrics import SchedulerMetrics
 from mooring.state.scheduler_assembly import build_scheduler
+from self_checking import with_version
 
 PROFILE = "default-scheduler"
 MS = NS_PER_S // 1000
@@ -67,7 +70,10 @@ class World:
         profile = {"schedulerName": PROFILE, "plugins": {"multiPoint": {"enabled": enabled}}}
         head = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
         self.scheduler: Scheduler = build_scheduler(
-            config.from_object({**head, "profiles": [profile]}), self.clock, registry, observer=self.metrics
+            config.from_object({**head, "profiles": [profile]}),
+            self.clock,
+            registry,
+            listeners=SchedulerListeners(observer=self.metrics),
         )
 
     def attempt(self, seconds: float = 0) -> list[Any]:
@@ -163,7 +169,7 @@ def test_the_label_for_attempts(count: int, label: str) -> None:
     world = with_node()
     world.scheduler.handle(ObjectAdded(our_pod()))
     entry = world.scheduler.core.queue.pop()
-    assert entry is not None
+    assert isinstance(entry, QueuedPod)
     entry.attempts = count
     world.metrics.pod_bound(entry)
     assert world.shown("pod_scheduling_sli_duration_seconds") == {(label,): 1}
@@ -173,7 +179,7 @@ def test_a_pod_that_only_the_flush_woke() -> None:
     world = with_node()
     world.scheduler.handle(ObjectAdded(our_pod()))
     entry = world.scheduler.core.queue.pop()
-    assert entry is not None
+    assert isinstance(entry, QueuedPod)
     entry.was_flushed = True
     world.metrics.pod_bound(entry)
     assert world.shown("pod_scheduled_after_flush_total") == {(): 1}
@@ -274,7 +280,8 @@ def test_evaluations_count_nodes_at_filter_and_score_and_pods_before_them() -> N
     world = with_node()
     world.scheduler.handle(ObjectAdded(our_pod(cpu="1")))
     world.attempt()
-    assert evaluations(world, "PreFilter") == {"NodeResourcesFit": 1}
+    asked = ("NodeName", "NodeUnschedulable", "TaintToleration", "NodeResourcesFit")  # v1.37, 3.2: the first three too
+    assert evaluations(world, "PreFilter") == dict.fromkeys(asked, 1)
     filters = evaluations(world, "Filter")
     assert set(filters.values()) == {2}
     assert "NodePorts" not in filters, "its PreFilter skipped"
@@ -309,18 +316,34 @@ def test_hints_are_measured() -> None:
 # ---- preemption
 
 
-def test_preemption() -> None:
+@pytest.mark.parametrize("result", ["success", "error"])
+def test_preemption(result: str) -> None:
+    """v1.37, 20.2: how the evictions ended is recorded when they have."""
     world = World()
     world.scheduler.handle(ObjectAdded(a_node("n1")))
     world.scheduler.handle(ObjectAdded(our_pod("low", cpu="3", nodeName="n1")))
     world.scheduler.handle(ObjectAdded(our_pod("high", cpu="3", priority=10)))
-    intents = world.attempt()
-    assert any(isinstance(intent, Evict) for intent in intents)
+    (eviction,) = (intent for intent in world.attempt() if isinstance(intent, Evict))
     assert world.shown("preemption_attempts_total") == {(): 1}
     assert world.shown("preemption_victims") == {(): 1}
-    assert world.shown("preemption_goroutines_execution_total") == {("success",): 1}
-    assert world.total_s("preemption_goroutines_duration_seconds", "success") == 0
     assert world.points()["PostFilter"] == "Success"
+    assert world.shown("preemption_goroutines_execution_total") == {}
+    world.clock.advance_ns(2 * NS_PER_S)
+    fault = None if result == "success" else "forbidden"
+    world.scheduler.handle(EvictionAnswered(eviction.victim, eviction.preemptor, fault))
+    assert world.shown("preemption_goroutines_execution_total") == {(result,): 1}
+    assert world.total_s("preemption_goroutines_duration_seconds", result) == 2
+
+
+def test_v137_12_5_victims_count_though_all_of_them_are_leaving_already() -> None:
+    world = World()
+    world.scheduler.handle(ObjectAdded(a_node("n1")))
+    leaving = {"uid": "uid-low", "deletionTimestamp": "2026-02-01T00:00:00Z"}
+    world.scheduler.handle(ObjectAdded(a_pod("low", cpu="3", nodeName="n1", priority=0, metadata=leaving)))
+    world.scheduler.handle(ObjectAdded(our_pod("high", cpu="3", priority=10)))
+    intents = world.attempt()
+    assert not any(isinstance(intent, Evict) for intent in intents)
+    assert world.shown("preemption_victims") == {(): 1}
 
 
 def test_preemption_counts_as_tried_though_the_pod_may_not_preempt() -> None:
@@ -342,10 +365,13 @@ def test_state_is_read_when_someone_looks() -> None:
     world.attempt()
     assert world.shown("cache_size") == {("nodes",): 2, ("pods",): 2, ("assumed_pods",): 1}
     assert world.shown("pending_pods")["active",] == 1
-    assert world.shown("queue_incoming_pods_total") == {("active", "UnschedulablePodAdd"): 2}
+    assert world.shown("queue_incoming_pods_total") == {("active", "UnscheduledPodAdd"): 2}
+    assert world.shown("queue_incoming_entities_total") == {("active", "UnscheduledPodAdd", "pod"): 2}
+    assert world.shown("queued_entities")["active", "pod"] == 1
 
 
 def test_events_by_label() -> None:
+    """v1.37, 4.1: an update of a waiting pod is counted as one of an unscheduled pod."""
     world = with_node()
     old = our_pod("there", nodeName="n1")
     world.scheduler.handle(ObjectAdded(old))
@@ -353,7 +379,12 @@ def test_events_by_label() -> None:
     world.scheduler.handle(ObjectRemoved(old))
     waiting = our_pod("waits")
     world.scheduler.handle(ObjectAdded(waiting))
-    world.scheduler.handle(ObjectRemoved(waiting))
+    newer, same = (with_version(our_pod("waits"), "2") for _ in range(2))
+    labelled = with_version(our_pod("waits", labels={"a": "b"}), "3")
+    world.scheduler.handle(ObjectUpdated(waiting, newer))
+    world.scheduler.handle(ObjectUpdated(newer, same))
+    world.scheduler.handle(ObjectUpdated(newer, labelled))
+    world.scheduler.handle(ObjectRemoved(labelled))
     world.scheduler.handle(ObjectUpdated(a_node("n1"), a_node("n1", cpu="8")))
     world.scheduler.handle(ObjectRemoved(a_node("n2")))
     assert world.shown("event_handling_duration_seconds") == {
@@ -361,8 +392,10 @@ def test_events_by_label() -> None:
         ("AssignedPodAdd",): 1,
         ("AssignedPodUpdatePodLabel",): 1,
         ("AssignedPodDelete",): 1,
-        ("UnschedulablePodAdd",): 1,
-        ("UnschedulablePodDelete",): 1,
+        ("UnscheduledPodAdd",): 1,
+        ("UnscheduledPodUpdate",): 2,
+        ("UnscheduledPodUpdatePodLabel",): 1,
+        ("UnscheduledPodDelete",): 1,
         ("NodeUpdateNodeAllocatable",): 1,
         ("NodeDelete",): 1,
     }

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from build import a_node, a_pod
+from how_many import examples
 from mooring.model.affinity import AffinityTerm
 from mooring.model.meta import KubeObject
 from mooring.model.node import Node
@@ -22,7 +23,7 @@ from mooring.model.workloads import PodDisruptionBudget
 from mooring.queue.entry import QueuedPod
 from mooring.scheduler.decision import Decision, DecisionError, NoFit, Placement
 
-STEPS = int(os.environ.get("MOORING_STEPS", "2000"))
+STEPS = examples(int(os.environ.get("MOORING_STEPS", "2000")))
 EXAMPLE_STEPS = 50
 
 WHEN = "DuringSchedulingIgnoredDuringExecution"
@@ -375,12 +376,12 @@ def excuse(entry: QueuedPod, turns: list[Cause]) -> str | None:
 
 
 def _one_of_several_terms(entry: QueuedPod, turn: Cause) -> bool:
-    """plugins-spread-affinity.md B.7: an unwanted neighbour that leaves, or changes, wakes whom it kept away only if
-    it meets all anti-affinity terms of the pod that waits, or that pod all of its own. Each of them alone rejects."""
-    mine = _anti_terms(entry.pod)
-    return "InterPodAffinity" in entry.rejectors and any(
-        "in part" in (_speak_of(mine, gone), _speak_of(_anti_terms(gone), entry.pod)) for gone in turn.left
-    )
+    """v1.37.md 4.7: an unwanted neighbour whose labels change wakes whom it kept away only if it meets none of the
+    anti-affinity terms any more. If it still meets one, it may be unwanted in fewer domains."""
+    mine, new = _anti_terms(entry.pod), turn.new
+    if "InterPodAffinity" not in entry.rejectors or not isinstance(turn.old, Pod) or not isinstance(new, Pod):
+        return False
+    return "not at all" not in (_speak_of(mine, turn.old), _speak_of(mine, new))
 
 
 def _anti_terms(pod: Pod) -> tuple[AffinityTerm, ...]:
@@ -479,10 +480,10 @@ TestScheduler.settings = settings(
 
 
 def _many_terms(world: DelayedCluster) -> None:
-    _nodes(world, n0={ZONE: "a"})
-    guard = _pod(world, "guard", on="n0", app="b", **away(term("a", ZONE), term("b", HOST)))
-    _pod(world, "waits")
-    world.delete(guard)
+    _nodes(world, n0={ZONE: "a"}, n1={ZONE: "a"})
+    guard = _pod(world, "guard", on="n0", app="a")
+    _pod(world, "waits", **away(term("a", ZONE), term("b", HOST)))
+    _relabel(world, guard, "b")
 
 
 def _node_goes(world: DelayedCluster) -> None:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from opentelemetry.trace import StatusCode
 
 from build import a_node, a_pod
-from gangs import BOTH_GATES, a_group, a_member
+from gangs import GROUP_GATES, a_group, a_member
 from how_many import examples
 from mooring.framework import config
 from mooring.framework.contract.context import SchedulingContext
@@ -32,6 +32,7 @@ from mooring.model.storage import PersistentVolumeClaim
 from mooring.plugins.builtin import in_tree
 from mooring.scheduler import traces
 from mooring.scheduler.inputs import BindAnswered, ObjectAdded, TimePassed, WriteAnswered
+from mooring.scheduler.observer import SchedulerListeners
 from mooring.scheduler.scheduler_metrics import SchedulerMetrics
 from mooring.state.scheduler_assembly import build_scheduler
 from span_reading import MS, RecordedSpans, about, took_s
@@ -108,7 +109,7 @@ class World:
             config.from_object({**head, "profiles": [profile]}, feature_gates=gates),
             self.clock,
             registry,
-            observer=self.traces if is_traced else self.metrics,
+            listeners=SchedulerListeners(observer=self.traces if is_traced else self.metrics),
             gates=gates,
         )
         self.shows(a_node("n1"), a_node("n2"))
@@ -426,7 +427,7 @@ def test_preemption() -> None:
 
 
 def test_each_member_of_a_pod_group_has_its_own_trace() -> None:
-    world = World(gates=dict(BOTH_GATES))
+    world = World(gates=dict(GROUP_GATES))
     world.shows(a_group(min_count=2), a_member("a"), a_member("b"))
     world.bind(world.attempt())
     assert sorted(about(root, "k8s.pod.name", "scheduler.result") for root in world.spans.roots()) == [
@@ -439,7 +440,7 @@ def test_each_member_of_a_pod_group_has_its_own_trace() -> None:
 
 
 def test_a_pod_whose_group_is_not_there() -> None:
-    world = World(gates=dict(BOTH_GATES))
+    world = World(gates=dict(GROUP_GATES))
     member = a_member("a", "nowhere")
     world.shows(member)
     world.attempt()
@@ -523,7 +524,7 @@ def test_the_traces_that_are_kept_have_a_limit(monkeypatch: pytest.MonkeyPatch) 
 def metrics_of(is_traced: bool, ratio: float = 1.0) -> str:
     """All metrics after pods were bound, rejected, preempted, held by Permit, woken by hints, and scheduled as a group."""
     world = World(
-        plug=True, takes_ms={"Filter": 2, "Permit": 1}, gates=dict(BOTH_GATES), is_traced=is_traced, ratio=ratio
+        plug=True, takes_ms={"Filter": 2, "Permit": 1}, gates=dict(GROUP_GATES), is_traced=is_traced, ratio=ratio
     )
     for i in range(30):
         world.shows(our_pod(f"p{i}", cpu="10m" if i % 3 else "100"))

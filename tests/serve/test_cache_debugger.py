@@ -112,8 +112,16 @@ def test_nodes_and_queue_are_dumped() -> None:
     assert blocks[1].rstrip("\n").split("\n")[-2:] == ["Scheduled Pods(number: 1):", _line("left")]
     assert len(blocks) == 2 or not "".join(blocks[2:]), "a node that is gone with its pods is not shown"
     assert queue["msg"] == "Dump of scheduling queue"
-    assert queue["summary"] == "activeQ:2; backoffQ:0; unschedulablePods:1"
+    assert queue["summary"] == "activeQ:2; backoffQ:0; unschedulableEntities:1"
     assert sorted(queue["pods"].split("\n")) == sorted([_line("pending"), _line("gated"), shown])
+
+
+def test_v137_5_1_with_groups_their_pods_are_counted_too() -> None:
+    lines, gates = Lines(), {"GenericWorkload": True}
+    settings = config.default(feature_gates=gates)
+    dump(build_scheduler(settings, VirtualClock(), gates=gates), lines.log)
+    summary = "activeQ:0; backoffQ:0; unschedulableEntities:0; pendingPodGroupMemberPods:0; incompletePodGroupPods:0"
+    assert lines.all[1]["summary"] == summary
 
 
 # ---- the snapshot

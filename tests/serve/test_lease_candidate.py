@@ -89,7 +89,7 @@ def test_a_candidate_is_created_as_kube_scheduler_does() -> None:
     assert made["spec"] == {
         "leaseName": "kube-scheduler",
         "binaryVersion": KUBERNETES_VERSION,
-        "emulationVersion": "1.36.0",
+        "emulationVersion": "1.37.0",
         "strategy": "OldestEmulationVersion",
         "renewTime": "2027-01-15T08:00:00.000000Z",
     }

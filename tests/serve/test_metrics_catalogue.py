@@ -13,8 +13,11 @@ BOUNDS = {
     "E4": [1e-05 * 1.5**n for n in range(20)],
     "E5": [1e-05 * 2**n for n in range(12)],
     "E6": [0.1 * 2**n for n in range(14)],
+    "E7": [0.001 * 2**n for n in range(16)],
     "to 16": [1, 2, 4, 8, 16],
+    "to 1024": [2**n for n in range(11)],
     "to 64": [1, 2, 4, 8, 16, 32, 64],
+    "informers": [0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10],
     "requests": [0.005, 0.025, 0.1, 0.25, 0.5, 1, 2, 4, 8, 15, 30, 60],
 }
 
@@ -22,14 +25,22 @@ BOUNDS = {
 TABLE = """
 scheduler_schedule_attempts_total | counter | STABLE | result profile
 scheduler_scheduling_attempt_duration_seconds | histogram | STABLE | result profile | E1
-scheduler_scheduling_algorithm_duration_seconds | histogram | ALPHA | | E1
+scheduler_scheduling_algorithm_duration_seconds | histogram | BETA | | E1
 scheduler_pod_scheduling_sli_duration_seconds | histogram | BETA | attempts | E3
 scheduler_pod_scheduling_attempts | histogram | STABLE | | to 16
 scheduler_pod_scheduled_after_flush_total | counter | ALPHA |
 scheduler_pending_pods | gauge | STABLE | queue
 scheduler_queue_incoming_pods_total | counter | STABLE | queue event
+scheduler_queued_entities | gauge | ALPHA | queue type
+scheduler_queue_incoming_entities_total | counter | ALPHA | queue event type
+scheduler_pre_queueing_hint_evaluations_total | counter | ALPHA | plugin result
+scheduler_batch_rescore_attempts_total | counter | ALPHA | profile
+scheduler_batch_rescore_duration_seconds | histogram | ALPHA | profile | E5
+informer_queued_items | gauge | ALPHA | name group version resource
+informer_processing_latency_seconds | histogram | ALPHA | name group version resource | informers
+informer_store_resource_version | gauge | ALPHA | name group version resource
 scheduler_framework_extension_point_duration_seconds | histogram | STABLE | extension_point status profile | E2
-scheduler_plugin_execution_duration_seconds | histogram | ALPHA | plugin extension_point status | E4
+scheduler_plugin_execution_duration_seconds | histogram | BETA | plugin extension_point status | E4
 scheduler_plugin_evaluation_total | counter | BETA | plugin extension_point profile
 scheduler_preemption_attempts_total | counter | STABLE |
 scheduler_preemption_victims | histogram | STABLE | | to 64
@@ -48,7 +59,8 @@ scheduler_queueing_hint_execution_duration_seconds | histogram | ALPHA | plugin 
 scheduler_inflight_events | gauge | ALPHA | event
 scheduler_preemption_goroutines_duration_seconds | histogram | ALPHA | result | E3
 scheduler_preemption_goroutines_execution_total | counter | ALPHA | result
-scheduler_resourceclaim_creates_total | counter | ALPHA | status
+dynamic_resource_allocation_resourceclaim_creates_total | counter | ALPHA | \
+status admin_access owner_api_group owner_api_kind
 scheduler_dra_bindingconditions_allocations_total | counter | ALPHA | profile driver status
 scheduler_dra_bindingconditions_wait_duration_seconds | histogram | ALPHA | profile driver status | E6
 leader_election_master_status | gauge | ALPHA | name
@@ -66,7 +78,7 @@ mooring_kept_answers_limit_bytes | gauge | ALPHA |
 mooring_kept_answers_memos | gauge | ALPHA |
 mooring_kept_answers_lookups_total | counter | ALPHA | result
 mooring_kept_answers_evictions_total | counter | ALPHA |
-kubernetes_build_info | gauge | ALPHA | \
+kubernetes_build_info | gauge | BETA | \
 major minor git_version git_commit git_tree_state build_date go_version compiler platform
 process_cpu_seconds_total | counter | ALPHA |
 process_resident_memory_bytes | gauge | ALPHA |
@@ -80,6 +92,15 @@ scheduler_pending_async_api_calls | gauge | ALPHA | call_type
 scheduler_podgroup_schedule_attempts_total | counter | ALPHA | result profile
 scheduler_podgroup_scheduling_attempt_duration_seconds | histogram | ALPHA | result profile | E1
 scheduler_podgroup_scheduling_algorithm_duration_seconds | histogram | ALPHA | | E1
+scheduler_workload_preemption_attempts_total | counter | ALPHA | result
+scheduler_workload_preemption_victims | histogram | ALPHA | | to 1024
+scheduler_preemption_workload_disruptions | histogram | ALPHA | preemptor | to 1024
+scheduler_preemption_evaluation_duration_seconds | histogram | ALPHA | preemptor result | E7
+scheduler_preemption_execution_duration_seconds | histogram | ALPHA | preemptor result | E7
+scheduler_preemption_pdb_violations_total | counter | ALPHA | preemptor
+scheduler_generated_placements_total | counter | ALPHA | profile
+scheduler_placement_evaluations_total | counter | ALPHA | result profile
+scheduler_placement_evaluation_duration_seconds | histogram | ALPHA | result profile | E1
 """
 
 OTHER_PAGES = """
@@ -114,6 +135,11 @@ def test_the_catalogue(descriptions: list[Description], table: str) -> None:
     for description in descriptions:
         bounds = BOUNDS[expected[description.name][3]]
         assert list(description.bounds) == pytest.approx(bounds, rel=1e-12), description.name
+
+
+def test_v137_20_2_a_deprecated_metric_says_since_when() -> None:
+    deprecated = [each.name for each in CATALOGUE if each.help.startswith("(Deprecated since 1.37.0) ")]
+    assert deprecated == ["scheduler_preemption_goroutines_duration_seconds"]
 
 
 def test_bounds_grow() -> None:

@@ -24,7 +24,7 @@ from mooring.framework.config.types import TracingConfiguration
 from mooring.framework.contract.intents import Bind
 from mooring.kit.clock import SteadyClock
 from mooring.scheduler.inputs import BindAnswered, ObjectAdded
-from mooring.scheduler.observer import Observer
+from mooring.scheduler.observer import Observer, SchedulerListeners
 from mooring.serve import open_telemetry
 from mooring.serve.tracing import (
     Tracing,
@@ -53,7 +53,7 @@ def schedule(tracing: Tracing, pods: int = 1) -> None:
     """Bind so many pods."""
     clock = SteadyClock()
     observer, _ = tracing.observe(Observer(), clock)
-    scheduler = build_scheduler(config.default(), clock, observer=observer)
+    scheduler = build_scheduler(config.default(), clock, listeners=SchedulerListeners(observer=observer))
     for name in ("n1", "n2"):
         scheduler.handle(ObjectAdded(a_node(name, cpu="1000", pods=10000)))
     for i in range(pods):

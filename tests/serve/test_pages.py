@@ -39,6 +39,7 @@ class State:
     verbosity: int = 0
     resets: int = 0
     observed: list[tuple[str, str, bool]] = field(default_factory=list)
+    unwatched: list[str] = field(default_factory=list)
 
     def set_verbosity(self, verbosity: int) -> None:
         self.verbosity = verbosity
@@ -58,8 +59,9 @@ def the_pages(
         configuration=lambda: {"kind": "KubeSchedulerConfiguration", "parallelism": 16},
         flags=lambda: {"v": "2", "bind-address": "0.0.0.0"},
         set_verbosity=state.set_verbosity if is_profiling else None,
+        protobuf_metrics=lambda: b"protobuf",
     )
-    health = Health(is_elected, lambda: state.is_stopping, lambda: state.is_synced)
+    health = Health(is_elected, lambda: state.is_stopping, lambda: state.is_synced, lambda: state.unwatched)
     clock = VirtualClock(START_NS + 3_725 * NS_PER_S)
     observe = lambda name, page, passed: state.observed.append((name, page, passed))  # noqa: E731
     build = Build(language_version="python3.11.7")
@@ -94,6 +96,13 @@ HEALTH: dict[str, tuple[str, State, int, str]] = {
         State(),
         200,
         "[+]leaderElection ok\n[+]shutdown ok\n[+]sched-handler-sync ok\nreadyz check passed\n",
+    ),
+    "a kind that the server does not serve is no failure": (
+        "/readyz?verbose",
+        State(unwatched=["the server does not serve x"]),
+        200,
+        "[+]leaderElection ok\n[+]shutdown ok\n[+]sched-handler-sync ok\nnote: the server does not serve x\n"
+        "readyz check passed\n",
     ),
     "an excluded check, and one that is not there": (
         "/readyz?verbose&exclude=shutdown&exclude=foo&exclude=bar",
@@ -170,6 +179,32 @@ def test_metrics() -> None:
     assert ("Process-Start-Time-Unix", "1800000000") in answer.headers
     assert text_of(ask("/metrics/slis")) == (200, "kubernetes_healthcheck 1\n")
     assert text_of(ask("/metrics/resources")) == (200, "")
+
+
+PROTOBUF = "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited"
+ACCEPTED: dict[str, tuple[str, bool]] = {
+    "nothing": ("", False),
+    "anything": ("*/*", False),
+    "text": ("text/plain;version=0.0.4", False),
+    "protobuf": (PROTOBUF, True),
+    "protobuf and text, as Prometheus asks for native histograms": (
+        f"{PROTOBUF};q=0.6,application/openmetrics-text;version=1.0.0;q=0.5,text/plain;version=0.0.4;q=0.4,*/*;q=0.2",
+        True,
+    ),
+    "text rather than protobuf": (f"{PROTOBUF};q=0.3,text/plain;q=0.4", False),
+    "another message": (PROTOBUF.replace("MetricFamily", "Metric"), False),
+    "protobuf as text, which is not served": (PROTOBUF.replace("delimited", "text"), False),
+    "a text of another version, then protobuf": (f"text/plain;version=1.0.0,{PROTOBUF};q=0.1", True),
+}
+
+
+@pytest.mark.parametrize(("accept", "is_protobuf"), ACCEPTED.values(), ids=ACCEPTED.keys())
+def test_v137_20_5_metrics_in_the_form_that_is_asked_for(accept: str, is_protobuf: bool) -> None:
+    answer = ask("/metrics", accept=accept)
+    form = "application/vnd.google.protobuf; proto=io.prometheus.client.MetricFamily; encoding=delimited"
+    assert (answer.body == b"protobuf") is is_protobuf
+    assert answer.content_type == (f"{form}; escaping=underscores" if is_protobuf else METRICS_TYPE)
+    assert ("Process-Start-Time-Unix", str(START_NS // NS_PER_S)) in answer.headers
 
 
 def test_metrics_are_reset_by_delete() -> None:
@@ -249,8 +284,8 @@ def test_status_as_text() -> None:
         "Started: Fri Jan 15 08:00:00 UTC 2027\n"
         "Up: 1 hr 02 min 05 sec\n"
         "Go version: python3.11.7\n"
-        "Binary version: 1.36.4\n"
-        "Emulation version: 1.36\n"
+        "Binary version: 1.37.0\n"
+        "Emulation version: 1.37\n"
         "Paths: /configz /flagz /healthz /livez /metrics /readyz\n"
     )
 
@@ -262,8 +297,8 @@ STATUS = {
     "startTime": "2027-01-15T08:00:00Z",
     "uptimeSeconds": 3725,
     "goVersion": "python3.11.7",
-    "binaryVersion": "1.36.4",
-    "emulationVersion": "1.36",
+    "binaryVersion": "1.37.0",
+    "emulationVersion": "1.37",
     "paths": ["/configz", "/flagz", "/healthz", "/livez", "/metrics", "/readyz"],
 }
 

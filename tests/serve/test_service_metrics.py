@@ -9,8 +9,10 @@ from mooring.framework import config
 from mooring.kit.clock import NS_PER_S, VirtualClock
 from mooring.kit.version import VERSION
 from mooring.scheduler.inputs import ObjectAdded
+from mooring.scheduler.observer import SchedulerListeners
 from mooring.serve.service_metrics import ServiceMetrics, effective_limits, resource_metrics, unit
 from mooring.state.scheduler_assembly import build_scheduler
+from prometheus_reading import read
 
 GIBI = 1 << 30
 
@@ -27,12 +29,24 @@ def test_what_stands_there_from_the_first_look() -> None:
     shown = service().metrics()
     assert lines(shown, "process_start_time_seconds") == ["process_start_time_seconds 1769904000"]
     assert lines(shown, "kubernetes_build_info")[0].startswith(
-        f'kubernetes_build_info{{major="1",minor="36",git_version="v1.36.4+mooring-{VERSION}",'
+        f'kubernetes_build_info{{major="1",minor="37",git_version="v1.37.0+mooring-{VERSION}",'
     )
     assert float(lines(shown, "process_resident_memory_bytes")[0].split()[1]) > 1 << 20
     assert float(lines(shown, "process_cpu_seconds_total")[0].split()[1]) > 0
     assert lines(shown, "scheduler_preemption_attempts_total") == ["scheduler_preemption_attempts_total 0"]
     assert lines(shown, "scheduler_schedule_attempts_total") == []
+
+
+@pytest.mark.parametrize("has_native", [True, False])
+def test_v137_20_5_protobuf_has_what_the_text_has(has_native: bool) -> None:
+    metrics = ServiceMetrics(VirtualClock(1_769_904_000 * NS_PER_S), has_native=has_native)
+    metrics.answered("200", "GET", "server", 3_000_000)
+    text, found = metrics.metrics().decode(), read(metrics.protobuf_metrics())
+    named = [line.split() for line in text.splitlines() if line.startswith("# TYPE")]
+    kinds = {"counter": 0, "gauge": 1, "histogram": 4}
+    assert {name: family.type for name, family in found.items()} == {name: kinds[kind] for _, _, name, kind in named}
+    asked = found["rest_client_request_duration_seconds"].metric[0].histogram
+    assert (asked.sample_count, asked.HasField("schema"), sum(asked.positive_delta)) == (1, has_native, int(has_native))
 
 
 @pytest.mark.parametrize(("is_leader", "value"), [(True, 1), (False, 0)], ids=["leads", "does not lead"])
@@ -72,7 +86,7 @@ def test_health_checks_stand_on_a_page_of_their_own() -> None:
 def test_the_scheduler_records_to_the_same_page() -> None:
     clock = VirtualClock(1_769_904_000 * NS_PER_S)
     metrics = ServiceMetrics(clock)
-    scheduler = build_scheduler(config.default(), clock, observer=metrics.of_scheduler)
+    scheduler = build_scheduler(config.default(), clock, listeners=SchedulerListeners(observer=metrics.of_scheduler))
     scheduler.handle(ObjectAdded(a_pod("waits", schedulerName="default-scheduler")))
     assert 'scheduler_pending_pods{queue="active"} 1' in lines(metrics.metrics(), "scheduler_pending_pods")
     assert lines(metrics.resource_metrics(None), "kube") == []

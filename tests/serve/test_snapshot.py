@@ -48,10 +48,10 @@ def test_another_configuration_replaces_it() -> None:
 
 def test_feature_gates_are_carried(tmp_path: Path) -> None:
     path = tmp_path / "snapshot.json"
-    path.write_text(json.dumps(a_snapshot("GenericWorkload=true,GangScheduling=true")))
+    path.write_text(json.dumps(a_snapshot("GenericWorkload=true")))
     settings = read([str(path)]).settings
     assert settings is not None
-    assert settings.gates == {"GenericWorkload": True, "GangScheduling": True}
+    assert settings.gates == {"GenericWorkload": True}
     assert settings.file == str(path)
 
 

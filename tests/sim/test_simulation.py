@@ -114,7 +114,7 @@ def test_finished_pods_take_no_room_and_are_noted() -> None:
 def test_running_pods_take_room() -> None:
     report = run(a_node("n", cpu="4"), a_pod("old", cpu="3", nodeName="n"), pending("p", cpu="2"))
     assert report.pending[0].message == (
-        "0/1 nodes are available: 1 Insufficient cpu. no new claims to deallocate, preemption: "
+        "0/1 nodes are available: 1 Insufficient cpu. preemption: "
         "0/1 nodes are available: 1 No preemption victims found for incoming pod."
     ), "as the condition PodScheduled has it"
 
@@ -183,7 +183,10 @@ def test_a_pod_that_is_still_promised_a_node_says_which() -> None:
     leaving = a_pod("old", cpu="3", nodeName="n", priority=0, metadata={"deletionTimestamp": "2026-01-01T00:00:00Z"})
     (result,) = run(a_node("n", cpu="4"), leaving, pending("urgent", cpu="3", priority=9)).pending
     assert (result.fate, result.nominated) == (Fate.UNSCHEDULABLE, "n")
-    assert result.message == "0/1 nodes are available: 1 Insufficient cpu."
+    assert result.message == (
+        "0/1 nodes are available: 1 Insufficient cpu. "
+        "preemption: found a potential placement for pod on node n, preempting 1 victims"
+    )
 
 
 # ---- From the decision to the node, and back

@@ -12,6 +12,7 @@ from mooring.framework.contract.events import Registration
 from mooring.framework.contract.points import PermitPlugin, Wait
 from mooring.kit.clock import NS_PER_S, VirtualClock
 from mooring.model.pod import Pod
+from mooring.scheduler.observer import SchedulerListeners
 from mooring.sim import results
 from mooring.sim.results import Stories, show_time
 from mooring.state.scheduler_assembly import all_plugins, build_scheduler
@@ -40,7 +41,9 @@ class Told:
         registry.register(Patience)
         clock = VirtualClock(START_NS)
         self.stories = Stories(clock, only)
-        scheduler = build_scheduler(config.from_object(HEADER | ENABLED), clock, registry, tell=self.stories.tell)
+        scheduler = build_scheduler(
+            config.from_object(HEADER | ENABLED), clock, registry, listeners=SchedulerListeners(tell=self.stories.tell)
+        )
         self.stories.follow(scheduler)
         self.driver = Driver(clock, scheduler, with_versions=True)
 
@@ -69,7 +72,7 @@ def test_a_pod_is_woken_and_placed_in_its_second_attempt() -> None:
         "00:00:00.000 added to the active queue",
         "00:00:00.001 attempt 1 (cycle 1): taken from the queue",
         "00:00:00.001 attempt 1 (cycle 1): is not scheduled: 0/1 nodes are available: 1 Insufficient cpu. "
-        "no new claims to deallocate, preemption: 0/1 nodes are available: "
+        "preemption: 0/1 nodes are available: "
         "1 No preemption victims found for incoming pod.",
         "00:00:00.001 attempt 1 (cycle 1): unschedulable, rejected by NodeResourcesFit",
         "00:00:05.000 moved by AssignedPodDelete to the active queue",

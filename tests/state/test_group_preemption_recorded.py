@@ -2,8 +2,11 @@
 
 from pathlib import Path
 
+import msgspec
+import pytest
+
 from build import a_node
-from gangs import WITH_PREEMPTION, a_group, a_member
+from gangs import GROUP_GATES, a_group, a_member
 from mooring.drivers.simulated_driver import START_NS, Driver
 from mooring.framework import config as configuration
 from mooring.framework.contract.intents import Evict, Intent
@@ -12,8 +15,9 @@ from mooring.scheduler.decide import DecideOptions, by_seed
 from mooring.scheduler.inputs import EvictionAnswered
 from mooring.state.recording.recorder import record_run, scheduler_header
 from mooring.state.recording.run_files import RecordingLimits
+from mooring.state.recording.segment_file import RecordingError
 from mooring.state.replay.differences import ReplayTally
-from mooring.state.replay.replayer import Replayer
+from mooring.state.replay.replayer import Replayer, settings_of
 from mooring.state.scheduler_assembly import build_scheduler
 from mooring.state.scheduler_state import is_quiet
 from recorded_days import only_run
@@ -22,7 +26,7 @@ from self_checking import CheckedCluster, a
 
 def put_all(driver: Driver) -> None:
     """Four nodes full of low pods, two of which leave together, and two gangs."""
-    driver.create(a_group("low", uid="uid-low", disruptionMode="PodGroup"))
+    driver.create(a_group("low", uid="uid-low", disruptionMode={"all": {}}))
     for number in range(4):
         driver.create(a_node(f"n{number}", cpu="2"))
         driver.create(a(f"low-{number}", cpu="1", nodeName=f"n{number}"))
@@ -34,10 +38,10 @@ def put_all(driver: Driver) -> None:
 
 
 def test_a_run_with_groups_that_preempt_replays_equal(tmp_path: Path) -> None:
-    config, clock = configuration.default(feature_gates=WITH_PREEMPTION), VirtualClock(START_NS)
+    config, clock = configuration.default(feature_gates=GROUP_GATES), VirtualClock(START_NS)
     limits = RecordingLimits(interval_s=2, drops=False)  # each segment begins with a state
-    run = record_run(tmp_path, scheduler_header(config, WITH_PREEMPTION, START_NS), limits)
-    scheduler = build_scheduler(config, clock, None, DecideOptions(by_seed), gates=WITH_PREEMPTION, recorder=run)
+    run = record_run(tmp_path, scheduler_header(config, GROUP_GATES, START_NS), limits)
+    scheduler = build_scheduler(config, clock, None, DecideOptions(by_seed), gates=GROUP_GATES, recorder=run)
     driver = Driver(clock, scheduler, with_versions=True)
     put_all(driver)
     for _ in range(20):
@@ -61,7 +65,7 @@ def test_a_run_with_groups_that_preempt_replays_equal(tmp_path: Path) -> None:
 
 
 def test_a_self_check_finds_no_fault_while_the_evictions_for_a_group_run() -> None:
-    cluster = CheckedCluster(**WITH_PREEMPTION)
+    cluster = CheckedCluster(**GROUP_GATES)
     put_all(cluster.driver)
     found: list[Intent] = []
     cluster.scheduler.attempt()
@@ -80,3 +84,15 @@ def test_a_self_check_finds_no_fault_while_the_evictions_for_a_group_run() -> No
         cluster.driver.tick()
     assert cluster.check() == []
     assert cluster.reports == []
+
+
+def test_a_recording_with_groups_of_v1_36_is_refused_with_what_to_do() -> None:
+    header = scheduler_header(configuration.default(feature_gates=GROUP_GATES), GROUP_GATES, START_NS)
+    older = msgspec.json.decode(msgspec.json.encode(header.settings))
+    older["featureGates"]["GangScheduling"] = True
+    with pytest.raises(RecordingError) as raised:
+        settings_of(msgspec.structs.replace(header, settings=older))
+    assert str(raised.value) == (
+        "the recording has pod groups of Kubernetes v1.36 (scheduling.k8s.io/v1alpha2, feature gate GangScheduling=true), "
+        "which v1.37 replaced; replay it with the version of Mooring that recorded it"
+    )

@@ -18,6 +18,7 @@ from mooring.framework.profile.registry import Registry
 from mooring.inputs.arrivals import arrivals_of
 from mooring.kit.clock import NS_PER_S
 from mooring.model.meta import KubeObject
+from mooring.model.release import RULES
 from mooring.state.recording.run_files import RecordingLimits, segments_in
 from mooring.state.recording.run_reading import RecordedRun, runs_in
 from mooring.state.recording.segment_file import SegmentReader, SegmentWriter
@@ -214,7 +215,11 @@ def test_an_observed_cluster_is_not_replayed(copied: Path) -> None:
     [
         pytest.param({}, "the header of the recording has no configuration", id="no settings"),
         pytest.param(
-            {"configuration": {"apiVersion": "kubescheduler.config.k8s.io/v1"}, "featureGates": {"Nope": True}},
+            {
+                "configuration": {"apiVersion": "kubescheduler.config.k8s.io/v1"},
+                "featureGates": {"Nope": True},
+                "rules": RULES,
+            },
             "the feature gates of the recording cannot be used",
             id="a gate that is unknown",
         ),

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from build import a_node
-from gangs import BOTH_GATES, a_group, a_member
+from gangs import GROUP_GATES, a_group, a_member
 from mooring.inputs.arrivals import Arrival
 from mooring.kit.clock import NS_PER_S
 from mooring.model.meta import KubeObject
@@ -28,7 +28,7 @@ def arrivals_of(gangs: list[Gang]) -> tuple[list[KubeObject], list[Arrival]]:
     arrivals = []
     for number, (team, at_s, size, least, run_s, cpu) in enumerate(gangs):
         name = f"{team}-{number}"
-        groups.append(a_group(name, least))
+        groups.append(a_group(name, least, priority=100 if team == "high" else 0))
         for i in range(size):
             pod = a_member(f"{name}-{i}", name, cpu=cpu, priority=100 if team == "high" else 0)
             arrivals.append(Arrival((at_s + i % 2) * NS_PER_S, pod, run_s * NS_PER_S))
@@ -49,7 +49,7 @@ def check(gangs: list[Gang], node_count: int, seed: int | None) -> int:
     there: list[KubeObject] = [*(a_node(f"n{i}", cpu="4") for i in range(node_count)), *groups]
     with tempfile.TemporaryDirectory() as directory:
         path = Path(directory)
-        report = record_day(path, there, arrivals, limits=SHORT, seed=seed, until_s=150, gates=BOTH_GATES)
+        report = record_day(path, there, arrivals, limits=SHORT, seed=seed, until_s=150, gates=GROUP_GATES)
         run = only_run(path)
         tally, problems = replayed(run)
         assert (problems, tally.differing_steps, tally.binds) == ([], 0, sum(report.placed_on().values()))

@@ -14,7 +14,7 @@ from mooring.plugin import Cluster, Pod
 from team_stage import TeamStage, a_team, held
 
 TEAMS = ("a", "b", "c")
-BOTH_GATES = {"GenericWorkload": True, "GangScheduling": True}
+GROUP_GATES = {"GenericWorkload": True}
 
 quotas = st.integers(0, 6)
 limits = st.one_of(st.none(), st.integers(0, 3))
@@ -36,7 +36,7 @@ def staged(plan: list[tuple[int, int | None, int | None, int, str]]) -> TeamStag
         if lending is not None:
             more["lendingLimit"] = {"cpu": lending}
         written.append(a_team(name, str(quota), **more))
-    return TeamStage(*written, gates=BOTH_GATES)
+    return TeamStage(*written, gates=GROUP_GATES)
 
 
 def happen(stage: TeamStage, step: tuple[Any, ...], number: int) -> None:
@@ -57,8 +57,13 @@ def happen(stage: TeamStage, step: tuple[Any, ...], number: int) -> None:
 
 
 def admitted(stage: TeamStage, team: str) -> int:
-    """What the team has: its pods on nodes, and those in the queue that no gate of TeamQueues holds back."""
-    queued = [entry for entry in stage.core.queue.entries() if entry.gating_plugin == ""]
+    """What the team has: its pods on nodes, and those in the queue that TeamQueues has let in. A member that was tried keeps
+    its quota while GangScheduling holds its gang back, which has lost another member."""
+    queued = [
+        entry
+        for entry in stage.core.queue.entries()
+        if not entry.is_gated or (entry.gating_plugin == "GangScheduling" and entry.attempts)
+    ]
     return stage.used(team) + sum(held(entry.pod) for entry in queued if entry.pod.namespace == team)
 
 

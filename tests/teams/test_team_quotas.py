@@ -2,7 +2,7 @@
 
 from team_stage import TeamStage, a_team
 
-BOTH_GATES = {"GenericWorkload": True, "GangScheduling": True}
+GROUP_GATES = {"GenericWorkload": True}
 
 
 def test_a_team_has_its_quota_and_no_more_than_it_may_borrow() -> None:
@@ -147,7 +147,7 @@ def test_a_pod_on_borrowed_quota_that_found_no_node_waits_again_when_the_quota_i
 
 
 def test_a_gang_is_admitted_as_a_whole_or_not_at_all() -> None:
-    stage = TeamStage(a_team("a", "4", borrow=False), gates=BOTH_GATES)
+    stage = TeamStage(a_team("a", "4", borrow=False), gates=GROUP_GATES)
     stage.nodes("n-1", "n-2")
     stage.pods("a", "single", cpu="2")
     stage.gang("a", "crew", "g-1", "g-2", "g-3")
@@ -163,7 +163,7 @@ def test_a_gang_is_admitted_as_a_whole_or_not_at_all() -> None:
 
 
 def test_a_gang_that_lost_a_member_is_judged_anew_when_it_is_replaced() -> None:
-    stage = TeamStage(a_team("a", "4", borrow=False), gates=BOTH_GATES)
+    stage = TeamStage(a_team("a", "4", borrow=False), gates=GROUP_GATES)
     stage.nodes("n-1", "n-2")
     stage.pods("a", "single", cpu="2")
     stage.gang("a", "crew", "g-1", "g-2", "g-3")
@@ -177,7 +177,7 @@ def test_a_gang_that_lost_a_member_is_judged_anew_when_it_is_replaced() -> None:
 
 
 def test_a_member_beyond_the_minimum_is_judged_alone() -> None:
-    stage = TeamStage(a_team("a", "2", borrow=False), gates=BOTH_GATES)
+    stage = TeamStage(a_team("a", "2", borrow=False), gates=GROUP_GATES)
     stage.nodes("n-1", "n-2")
     stage.gang("a", "crew", "g-1", "g-2", min_count=2)
     stage.pods("a", "g-3", schedulingGroup={"podGroupName": "crew"})
@@ -188,7 +188,7 @@ def test_a_member_beyond_the_minimum_is_judged_alone() -> None:
 
 
 def test_of_a_gang_that_is_larger_than_its_team_can_have_the_minimum_is_admitted() -> None:
-    stage = TeamStage(a_team("a", "3", borrow=False), gates=BOTH_GATES)
+    stage = TeamStage(a_team("a", "3", borrow=False), gates=GROUP_GATES)
     stage.nodes("n-1", "n-2")
     stage.pods("a", "single", cpu="2")
     stage.gang("a", "crew", "g-1", "g-2", "g-3", "g-4", "g-5", min_count=2)
@@ -202,7 +202,7 @@ def test_of_a_gang_that_is_larger_than_its_team_can_have_the_minimum_is_admitted
 
 
 def test_a_gang_whose_minimum_its_team_can_never_have_waits() -> None:
-    stage = TeamStage(a_team("a", "2", borrow=False), gates=BOTH_GATES)
+    stage = TeamStage(a_team("a", "2", borrow=False), gates=GROUP_GATES)
     stage.nodes("n-1", "n-2")
     stage.gang("a", "crew", "g-1", "g-2", "g-3")
     stage.pods("a", "single")

@@ -6,7 +6,7 @@ import pytest
 from mooring.plugin import PodDisruptionBudget
 from team_stage import TeamStage, a_team
 
-BOTH_GATES = {"GenericWorkload": True, "GangScheduling": True}
+GROUP_GATES = {"GenericWorkload": True}
 
 
 def test_a_team_within_its_quota_takes_it_back_from_borrowers() -> None:
@@ -114,7 +114,7 @@ def test_a_disruption_budget_is_kept_where_it_can_be() -> None:
 
 
 def test_a_gang_of_borrowers_leaves_as_a_whole() -> None:
-    stage = TeamStage(a_team("a", "0"), a_team("b", "4"), gates=BOTH_GATES)
+    stage = TeamStage(a_team("a", "0"), a_team("b", "4"), gates=GROUP_GATES)
     stage.nodes("n-1", "n-2", cpu="2")
     stage.gang("a", "crew", "g-1", "g-2", "g-3", "g-4")
     assert len(stage.running()) == 4
@@ -124,7 +124,7 @@ def test_a_gang_of_borrowers_leaves_as_a_whole() -> None:
 
 
 def test_a_gang_is_kept_where_its_team_would_have_less_than_its_quota_without_it() -> None:
-    stage = TeamStage(a_team("a", "3"), a_team("b", "1"), gates=BOTH_GATES)
+    stage = TeamStage(a_team("a", "3"), a_team("b", "1"), gates=GROUP_GATES)
     stage.nodes("n-1", "n-2", cpu="2")
     stage.gang("a", "crew", "g-1", "g-2", "g-3", "g-4")
     stage.pods("b", "b-1")
@@ -133,7 +133,7 @@ def test_a_gang_is_kept_where_its_team_would_have_less_than_its_quota_without_it
 
 
 def test_the_members_of_a_gang_reclaim_together_and_no_more_than_was_borrowed() -> None:
-    stage = TeamStage(a_team("a", "2"), a_team("b", "2"), gates=BOTH_GATES)
+    stage = TeamStage(a_team("a", "2"), a_team("b", "2"), gates=GROUP_GATES)
     stage.nodes("n-1", "n-2", cpu="2")
     stage.pods("a", "a-1", "a-2", "a-3", "a-4")
     stage.gang("b", "crew", "g-1", "g-2")
@@ -143,7 +143,7 @@ def test_the_members_of_a_gang_reclaim_together_and_no_more_than_was_borrowed() 
 
 
 def test_nobody_is_evicted_for_a_gang_that_would_not_fit_even_then() -> None:
-    stage = TeamStage(a_team("a", "3"), a_team("b", "2"), gates=BOTH_GATES)
+    stage = TeamStage(a_team("a", "3"), a_team("b", "2"), gates=GROUP_GATES)
     stage.nodes("n-1", "n-2", cpu="2")
     stage.pods("a", "a-1", "a-2", "a-3", "a-4")
     stage.gang("b", "crew", "g-1", "g-2")

@@ -9,7 +9,7 @@ import types
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache, wraps
 from numbers import Integral, Real
-from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints, overload
+from typing import Any, TypedDict, TypeVar, Union, Unpack, get_args, get_origin, get_type_hints, overload
 
 from mooring.answers.capacity.capacity import Capacity, PodFile, capacity
 from mooring.answers.compare.comparing import Configs, compare, until_ns
@@ -69,6 +69,7 @@ def asks(**forms: str) -> Callable[[F], F]:
             except (GateError, RegistryError) as error:
                 raise InputError(str(error)) from None
 
+        asked.__signature__ = _annotated(function)[0]  # type: ignore[attr-defined]
         return asked  # type: ignore[return-value]
 
     return decorate
@@ -94,7 +95,14 @@ def _problems(
 
 @cache
 def _annotated(function: Callable[..., Any]) -> tuple[inspect.Signature, dict[str, Any]]:
-    return inspect.signature(function), get_type_hints(function)
+    """The signature and the types of the arguments. Options that a TypedDict has (`Unpack`) are arguments like the others."""
+    signature, hints = inspect.signature(function), get_type_hints(function)
+    named = [each for each in signature.parameters.values() if each.kind is not inspect.Parameter.VAR_KEYWORD]
+    for unpacked in signature.parameters.keys() - {each.name for each in named}:
+        options = get_type_hints(*get_args(hints.pop(unpacked)))
+        named += [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None) for name in options]
+        hints |= options
+    return signature.replace(parameters=named), hints
 
 
 def fits(value: object, hint: Any) -> bool:
@@ -141,6 +149,30 @@ SIMULATED: Mapping[str, str] = {"explain": f"{POD}; or a list of them", "story":
 """Descriptions of valid arguments, for messages."""
 
 __all__ = ["ArrivalsError", "InputError", "QuestionedCluster", "load", "simulate"]
+
+
+class TimedOptions(TypedDict, total=False):
+    """Pods that arrive over time, and when that ends."""
+
+    arrivals: Source | Sequence[Written] | None
+    generate: Source | Written | None
+    until: float | str | None
+
+
+class ToldOptions(TypedDict, total=False):
+    """The options that all forms of `simulate` have."""
+
+    story: str | None
+    until: float | str | None
+
+
+class CompareOptions(TimedOptions, total=False):
+    """The load of the runs of a comparison, what nodes cost, and how the runs are made."""
+
+    prices: Source | Mapping[str, float] | None
+    processes: int | None
+    dask: str | None
+    results: Source | None
 
 
 class QuestionedCluster:
@@ -223,16 +255,10 @@ class QuestionedCluster:
 
     @asks(**SIMULATED)
     def simulate(
-        self,
-        explain: str | Sequence[str] | None = None,
-        *,
-        story: str | None = None,
-        arrivals: Source | Sequence[Written] | None = None,
-        generate: Source | Written | None = None,
-        until: float | str | None = None,
+        self, explain: str | Sequence[str] | None = None, *, story: str | None = None, **timed: Unpack[TimedOptions]
     ) -> SimulationAnswer | DayAnswer:
         """Place all pending pods, or let pods arrive over time; `mooring.simulate` says what the arguments mean."""
-        return _simulated(self.loaded, explain, story, arrivals, generate, until)
+        return _simulated(self.loaded, explain, story, **timed)
 
     @asks(
         configs=f"a list of configurations, each of which is {CONFIG}; or a dictionary of them",
@@ -248,13 +274,7 @@ class QuestionedCluster:
         configs: Configs = (),
         *,
         vary: Mapping[str, Sequence[Any]] | None = None,
-        arrivals: Source | Sequence[Written] | None = None,
-        generate: Source | Written | None = None,
-        until: float | str | None = None,
-        prices: Source | Mapping[str, float] | None = None,
-        processes: int | None = None,
-        dask: str | None = None,
-        results: Source | None = None,
+        **options: Unpack[CompareOptions],
     ) -> Comparison:
         """The cluster under several configurations, seeds and loads, side by side.
 
@@ -268,19 +288,8 @@ class QuestionedCluster:
         worth it), `dask` the address of a Dask cluster that makes them. `results` is a file, CSV or Parquet, that gets a row
         for each run; runs that it has are not made again. Raises InputError.
         """
-        at_least_one("processes", processes)
-        return compare(
-            self.loaded,
-            configs,
-            vary=vary,
-            arrivals=arrivals,
-            generate=generate,
-            until=until,
-            prices=prices,
-            processes=processes,
-            dask=dask,
-            results=results,
-        )
+        at_least_one("processes", options.get("processes"))
+        return compare(self.loaded, configs, vary=vary, **options)
 
 
 @asks(
@@ -324,10 +333,9 @@ def simulate(
     explain: str | Sequence[str] | None = None,
     plugins: Plugins = (),
     *,
-    story: str | None = None,
     arrivals: None = None,
     generate: None = None,
-    until: float | str | None = None,
+    **told: Unpack[ToldOptions],
 ) -> SimulationAnswer: ...
 
 
@@ -338,10 +346,9 @@ def simulate(
     explain: None = None,
     plugins: Plugins = (),
     *,
-    story: str | None = None,
     arrivals: Source | Sequence[Written],
     generate: None = None,
-    until: float | str | None = None,
+    **told: Unpack[ToldOptions],
 ) -> DayAnswer: ...
 
 
@@ -352,10 +359,9 @@ def simulate(
     explain: None = None,
     plugins: Plugins = (),
     *,
-    story: str | None = None,
     arrivals: None = None,
     generate: Source | Written,
-    until: float | str | None = None,
+    **told: Unpack[ToldOptions],
 ) -> DayAnswer: ...
 
 
@@ -367,9 +373,7 @@ def simulate(
     plugins: Plugins = (),
     *,
     story: str | None = None,
-    arrivals: Source | Sequence[Written] | None = None,
-    generate: Source | Written | None = None,
-    until: float | str | None = None,
+    **timed: Unpack[TimedOptions],
 ) -> SimulationAnswer | DayAnswer:
     """Place all pending pods of a cluster and report where each went; or let pods arrive over time.
 
@@ -384,20 +388,17 @@ def simulate(
     Raises InputError with every problem of the objects, the arrivals (ArrivalsError, which is an InputError), the plan, the
     configuration and the arguments, and for a pod that is not there.
     """
-    return _simulated(
-        load_cluster(objects, config, plugins, apply=with_files), explain, story, arrivals, generate, until
-    )
+    return _simulated(load_cluster(objects, config, plugins, apply=with_files), explain, story, **timed)
 
 
 def _simulated(
     cluster: LoadedCluster,
     explain: str | Sequence[str] | None,
     story: str | None,
-    arrivals: Source | Sequence[Written] | None,
-    generate: Source | Written | None,
-    until: float | str | None,
+    **timed: Unpack[TimedOptions],
 ) -> SimulationAnswer | DayAnswer:
-    end_ns = until_ns(until)
+    end_ns = until_ns(timed.get("until"))
+    arrivals, generate = timed.get("arrivals"), timed.get("generate")
     _check_use(explain, arrivals, generate)
     if generate is not None:
         return run_day(cluster, GeneratedLoad(read_load_plan(generate), cluster.objects), story=story, until_ns=end_ns)

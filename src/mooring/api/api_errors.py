@@ -269,6 +269,10 @@ def field_duplicate(field: str, value: object) -> Cause:
     return _fault("FieldValueDuplicate", f"Duplicate value: {_shown(value)}", field)
 
 
+def field_too_many(field: str, count: str, detail: str) -> Cause:
+    return _fault("FieldValueTooMany", f"Too many: {count}", field, detail)
+
+
 def field_too_long(field: str, limit_bytes: int) -> Cause:
     return _fault("FieldValueTooLong", "Too long", field, f"may not be more than {limit_bytes} bytes")
 

@@ -7,8 +7,8 @@ Code that a spec cannot hold, because it needs the store or the admission of pod
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import KW_ONLY, dataclass, field
-from typing import Any
+from dataclasses import KW_ONLY, dataclass, field, replace
+from typing import Any, Self
 
 import msgspec
 
@@ -266,6 +266,15 @@ class Watch(msgspec.Struct, frozen=True):
         return not self.needs_gate or gates.get(self.needs_gate, False)
 
 
+class OtherForm(msgspec.Struct, frozen=True):
+    """How the objects of another version differ from those of the spec's own version."""
+
+    read: Callable[[JsonObject], JsonObject]
+    """A copy in the form of the spec's version. Raises ValueError if that version cannot express the object."""
+    write: Callable[[JsonObject], JsonObject] | None = None
+    """A copy in the other form. None: Mooring does not write such objects."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class KindSpec:
     """One kind under one group and version. Specs are compared by identity.
@@ -286,12 +295,18 @@ class KindSpec:
     verbs: tuple[str, ...] = READ_WRITE
     stored_as: str = ""
     """The key of its objects in the store, if not group and plural: both groups of events show the same objects."""
+    served_too: tuple[str, ...] = ()
+    """Further apiVersions of the same form under which the embedded server serves the same objects."""
+    stored_version: str = ""
+    """The apiVersion that objects have in the store, if not that of the spec: set for the versions in `served_too`."""
 
     # ---- the typed object
     struct: type[KubeObject] = KubeObject
     """The struct that its objects are decoded into; KubeObject (metadata alone) for kinds that cannot change a decision."""
     other_versions: tuple[str, ...] = ()
-    """Further apiVersions of the same form that manifests may have."""
+    """Further apiVersions that API servers may serve and manifests may have, the preferred ones first."""
+    other_forms: Mapping[str, OtherForm] = field(default_factory=dict)
+    """By apiVersion, the form of objects that differs from that of the spec's own version. Any other version has the same."""
     name_rule: Callable[[str, str], Problems] | None = None
     """Validates `metadata.name` at its path, where names are not DNS subdomains."""
     check: Callable[[Any], Problems] | None = None
@@ -405,6 +420,15 @@ class KindSpec:
     def api_versions(self) -> tuple[str, ...]:
         """The apiVersions that manifests may name, the served one first."""
         return (self.api_version, *self.other_versions)
+
+    @property
+    def form(self) -> OtherForm | None:
+        """The form in which servers send and take objects of this version; None for that of the typed object."""
+        return self.other_forms.get(self.api_version)
+
+    def in_version(self, api_version: str) -> Self:
+        """The same kind under another of its versions, for requests: it has other URLs, and maybe another form."""
+        return self if api_version == self.api_version else replace(self, version=api_version.rpartition("/")[2])
 
     @property
     def event(self) -> str:

@@ -3,6 +3,7 @@
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
+from http import HTTPStatus
 from types import TracebackType
 from typing import Any, Self, TypeVar
 from urllib.parse import urlsplit
@@ -13,7 +14,7 @@ import msgspec
 from mooring.api.api_errors import ApiError
 from mooring.api.json_objects import STRATEGIC_MERGE_PATCH, JsonObject
 from mooring.apiclient.connection_settings import ConnectionSettings, TlsContexts
-from mooring.apiclient.credentials import Grant
+from mooring.apiclient.credentials import CredentialsError, Grant
 from mooring.apiclient.request_errors import (
     ConnectionLost,
     ListMeta,
@@ -97,6 +98,13 @@ class _ListPage(msgspec.Struct):
     metadata: ListMeta | None = None
 
 
+class TaggedDocument(msgspec.Struct, frozen=True):
+    """A document with the tag by which a server recognizes that the client has it; empty if the server sends no tags."""
+
+    body: bytes
+    etag: str = ""
+
+
 class ApiClient:
     """Use it with `async with`. All requests, retries included, share one token bucket; a negative qps is no limit.
 
@@ -168,6 +176,19 @@ class ApiClient:
 
     async def get_bytes(self, path: str, params: Params | None = None) -> bytes:
         return await self.send(self._request("GET", path, None, params))
+
+    async def get_document(self, path: str, accept: str, etag: str = "") -> TaggedDocument | None:
+        """The document at a path in one of the accepted forms; None if it is still the one with this tag."""
+        request = OutgoingRequest("GET", path, time_limit_s=self._limits.request_s, accept=accept, etag=etag)
+
+        async def once() -> TaggedDocument | None:
+            async with self._attempt(request) as answer:
+                if answer.status == HTTPStatus.NOT_MODIFIED:
+                    return None
+                body = await _body(answer, self._limits.answer_bytes, request)
+                return TaggedDocument(body, answer.headers.get("ETag", ""))
+
+        return await self._repeat(request, once)
 
     async def list_pages(self, path: str, params: Params | None = None, limit: int = PAGE_SIZE) -> Pages:
         """All pages of a list; a limit of 0 requests a single page. If the list expires between two pages, the client
@@ -257,7 +278,8 @@ class ApiClient:
         try:
             async with self._transport.attempt(request, grant) as answer:
                 self._options.count(str(answer.status), request.method, self._host, began_s)
-                if answer.status >= 300:
+                is_kept = answer.status == HTTPStatus.NOT_MODIFIED and request.etag
+                if answer.status >= 300 and not is_kept:
                     wait_s = retry_after_s(answer.status, answer.headers.get("Retry-After", "").strip())
                     body = await _body(answer, self._limits.error_bytes, request)
                     raise _Refused(refusal(answer.status, body, str(request), wait_s or 0), grant, wait_s)
@@ -265,6 +287,15 @@ class ApiClient:
         except Unanswered:
             self._options.count(NO_ANSWER, request.method, self._host, began_s)
             raise
+
+
+async def server_version(client: ApiClient) -> str:
+    """The version that the server reports, such as `v1.37.0`; empty if it reports none."""
+    try:
+        version = await client.get("/version")
+    except (ApiError, Unanswered, CredentialsError):
+        return ""
+    return str(version.get("gitVersion", "")) if isinstance(version, dict) else ""
 
 
 async def _body(answer: aiohttp.ClientResponse, max_bytes: int, request: OutgoingRequest) -> bytes:

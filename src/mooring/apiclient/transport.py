@@ -47,6 +47,10 @@ class OutgoingRequest:
     """For the whole attempt with its body; None for no limit."""
     traceparent: str = ""
     """The header of W3C Trace Context; empty: none is sent."""
+    accept: str = ""
+    """The forms of answers that this request takes; empty: those of the client."""
+    etag: str = ""
+    """The answer that the client has already (If-None-Match); the server answers with 304 if it would send the same."""
 
     def __str__(self) -> str:
         return f"{self.method} {self.path}"
@@ -78,6 +82,25 @@ class FencedBody(aiohttp.BytesPayload):
             raise ConnectionAbortedError("the lease has run out: this instance must not write")
 
 
+class _ConnectionIsLost(aiohttp.ClientError):
+    """Stands for the error of aiohttp about a lost connection on its way through aiohttp."""
+
+    def __init__(self, why: aiohttp.ClientError) -> None:
+        super().__init__()
+        self.why = why
+
+
+async def _send_once(request: aiohttp.ClientRequest, send: aiohttp.ClientHandlerType) -> aiohttp.ClientResponse:
+    """Send a request, as a middleware. Otherwise aiohttp silently repeats GET, PUT and DELETE after its own errors about a
+    lost connection; `client` decides that."""
+    try:
+        return await send(request)
+    except aiohttp.ClientConnectorError:
+        raise
+    except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError) as error:
+        raise _ConnectionIsLost(error) from error
+
+
 class Transport:
     """The connections of one client. They stay open between requests; each watch holds one."""
 
@@ -103,10 +126,11 @@ class Transport:
             limit=self._max_connections, keepalive_timeout=_IDLE_S, socket_factory=_socket_that_notices_death
         )
         self._session = aiohttp.ClientSession(
-            connector=connector, cookie_jar=aiohttp.DummyCookieJar(), read_bufsize=_READ_BUFFER_BYTES
+            connector=connector,
+            cookie_jar=aiohttp.DummyCookieJar(),
+            read_bufsize=_READ_BUFFER_BYTES,
+            middlewares=(_send_once,),
         )
-        # Otherwise aiohttp silently repeats GET, PUT and DELETE on a lost connection; `client` decides that.
-        self._session._retry_connection = False
 
     async def close(self) -> None:
         if self._session is not None:
@@ -127,7 +151,7 @@ class Transport:
                 # A write that failed after the lease has run out is FencedOff: the fence may be the reason, and the write
                 # must not be repeated.
                 self._fence.check()
-            raise unanswered(error, str(request)) from None
+            raise unanswered(error.why if isinstance(error, _ConnectionIsLost) else error, str(request)) from None
         except aiohttp.http_exceptions.HttpProcessingError:
             raise Unanswered(f"{request}: the answer is not HTTP") from None
 
@@ -142,6 +166,10 @@ class Transport:
             body = FencedBody(request.body, request.content_type, self._fence)
         if request.traceparent:
             headers["traceparent"] = request.traceparent
+        if request.accept:
+            headers["Accept"] = request.accept
+        if request.etag:
+            headers["If-None-Match"] = request.etag
         return {
             "params": request.params or None,
             "data": body,

@@ -10,7 +10,9 @@ from mooring.apiclient.client import ApiClient
 from mooring.apiclient.connection_settings import ConnectionSettings
 from mooring.apiclient.request_errors import Unreadable
 from mooring.apiserver.identity import ROOT, id_in, prefix_of
+from mooring.controllers.index import manager_of
 from mooring.controllers.nodes.simulated_nodes import FAILED, more_nodes
+from mooring.rules.daemon_nodes import DAEMON_SET
 
 NODES = "/api/v1/nodes"
 _RETRY_S = 1.0
@@ -67,12 +69,7 @@ async def drain(client: ApiClient, name: str) -> AsyncIterator[str]:
 async def _evictable(client: ApiClient, node: str) -> list[JsonObject]:
     selector = f"spec.nodeName={node},status.phase!=Succeeded,status.phase!=Failed"
     pods = (await client.list("/api/v1/pods", {"fieldSelector": selector}))["items"]
-    return [pod for pod in pods if not _is_daemons(pod)]
-
-
-def _is_daemons(pod: JsonObject) -> bool:
-    owners = pod["metadata"].get("ownerReferences", ())
-    return any(owner.get("controller") and owner["kind"] == "DaemonSet" for owner in owners)
+    return [pod for pod in pods if (manager_of(pod) or {}).get("kind") != DAEMON_SET]
 
 
 async def _evict(client: ApiClient, pod: JsonObject) -> str:

@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from mooring.apiclient.client import ApiClient
+from mooring.apiclient.client import ApiClient, server_version
 from mooring.apiclient.connection_settings import ConnectionSettings
 from mooring.apiclient.reflectors.reflector import ReflectorOptions, Reflectors, watched_with
+from mooring.apiclient.served_kinds import ServedKinds
 from mooring.framework.config.feature_gates import with_defaults
 from mooring.framework.config.types import KubeSchedulerConfiguration
 from mooring.inputs.live_source import READER_ROLE
@@ -61,8 +62,10 @@ class Observing:
         self._recorder: ObserverRecorder | None = None
         """Gets changes once all objects are known; before that, the reflectors keep them."""
         options = ReflectorOptions(report=self._trouble)
-        self.reflectors = Reflectors(self._client, self._changed, watched, options)
+        served = ServedKinds(self._client, watched)
+        self.reflectors = Reflectors(self._client, self._changed, watched, options, served)
         self._last_trouble = ""
+        self._server = ""
         self._stopping = asyncio.Event()
 
     def stop(self) -> None:
@@ -85,6 +88,7 @@ class Observing:
             try:
                 if not await self._get_to_know(watching):
                     return None
+                self._server = await server_version(self._client)
                 return await self._record(watching, on_turn)
             finally:
                 watching.cancel()
@@ -126,6 +130,7 @@ class Observing:
         settings, clock = self._settings, SteadyClock()
         described = settings.config, settings.gates, clock.now_ns(), settings.version, settings.annotations
         header = scheduler_header(*described)
+        header.server = self._server
         recorder = observe_run(settings.directory, header, clock, self._objects, settings.limits)
         self._recorder = recorder
         stopping = asyncio.create_task(self._stopping.wait())

@@ -20,10 +20,9 @@ from mooring.apiclient.connection_settings import ConnectionSettings
 from mooring.drivers.driver import pod_ref
 from mooring.drivers.live_service import USER_AGENT, ClientLimits, LiveOptions, LiveScheduler, SelfCheckPlan
 from mooring.drivers.self_checks import SelfCheckMetrics, SelfCheckSettings
-from mooring.framework.config.feature_gates import told_gates
+from mooring.framework.config.feature_gates import told_gates, with_defaults
 from mooring.framework.config.settings import as_shown_object
 from mooring.framework.config.types import KubeSchedulerConfiguration
-from mooring.framework.kept.kept_answers import KeptAnswers
 from mooring.framework.profile.registry import Registry
 from mooring.kit.clock import Clock, SteadyClock, WallClock
 from mooring.kit.logs import Log, Logs
@@ -33,6 +32,7 @@ from mooring.model.pod import Pod
 from mooring.model.release import GIT_VERSION
 from mooring.queue.entry import TellPod
 from mooring.scheduler.decide import DecideOptions, by_seed
+from mooring.scheduler.observer import SchedulerListeners
 from mooring.scheduler.scheduler import Scheduler
 from mooring.serve.cache_debugger import compare, dump, snapshot
 from mooring.serve.lease.leader_elector import Callbacks, LeaseThread, elector_settings, new_identity
@@ -44,7 +44,7 @@ from mooring.serve.pages.server_tls import ClientAuthorities, ServerTls, serving
 from mooring.serve.service_metrics import ServiceMetrics, read_recording, read_watches
 from mooring.serve.tracing import Tracing
 from mooring.state.recording.recorder import RecordingSettings, record_live
-from mooring.state.scheduler_assembly import build_scheduler
+from mooring.state.scheduler_assembly import Recorder, SchedulerLimits, build_scheduler
 
 if TYPE_CHECKING:  # 40 ms of the start, where there is no dashboard
     from mooring.dashboard.questions.child_questions import ChildQuestions
@@ -118,7 +118,7 @@ class Running:
         self._log: Log = logs.log
         self._wall = wall or WallClock()
         self._clock = SteadyClock(self._wall)
-        self._metrics = ServiceMetrics(self._clock)
+        self._metrics = ServiceMetrics(self._clock, has_native=with_defaults(settings.gates)["NativeHistograms"])
         self._fence = Fence() if self._elects else NO_FENCE
         self._recorder = record_live(
             settings.recording, settings.config, settings.gates, self._clock.now_ns(), settings.max_unschedulable_s
@@ -130,10 +130,8 @@ class Running:
         )
         self._scheduler = self._build(
             DecideOptions(tie_break=by_seed),  # as upstream breaks ties at random; simulations use the lowest name
-            tell=self._story_teller(),
-            report=self._report,
-            observer=observer,
-            recorder=self._recorder,
+            SchedulerListeners(self._story_teller(), self._report, observer),
+            self._recorder,
         )
         self._live = LiveScheduler(
             self._scheduler,
@@ -157,18 +155,23 @@ class Running:
         """Set when the process has to stop: the lease is lost, the scheduler has ended, or a signal arrived."""
         self._leading: asyncio.Task[None] | None = None
 
-    def _build(self, options: DecideOptions | None = None, **around: Any) -> Scheduler:
-        """A scheduler with this configuration. Without `around` it is not observed and tells nothing, for self-checks."""
+    def _build(
+        self,
+        options: DecideOptions | None = None,
+        listeners: SchedulerListeners | None = None,
+        recorder: Recorder | None = None,
+    ) -> Scheduler:
+        """A scheduler with this configuration. Without listeners it is not observed and tells nothing, for self-checks."""
         settings = self._settings
         return build_scheduler(
             settings.config,
             self._clock,
             settings.registry,
             options,
-            max_unschedulable_s=settings.max_unschedulable_s,
-            gates=settings.gates,
-            kept=KeptAnswers(settings.kept_answers_limit_bytes),
-            **around,
+            listeners,
+            settings.gates,
+            SchedulerLimits(settings.max_unschedulable_s, settings.kept_answers_limit_bytes),
+            recorder,
         )
 
     def _self_check(self, settings: SelfCheckSettings | None) -> SelfCheckPlan | None:
@@ -382,8 +385,10 @@ class Running:
             lambda: as_shown_object(config),
             lambda: self._settings.flags,
             self._logs.set_verbosity if config.enable_profiling else None,
+            metrics.protobuf_metrics,
         )
-        health = Health(self._elects, self._stopping.is_set, lambda: self._live.reflectors.is_settled)
+        reflectors = self._live.reflectors
+        health = Health(self._elects, self._stopping.is_set, lambda: reflectors.is_settled, reflectors.unwatched)
         checks = health_pages(health, self._log, metrics.checked)
         more = {SNAPSHOT_PATH: lambda question: json_document(snapshot(self._scheduler, config, self._settings.gates))}
         return Pages(sources, checks, self._clock, self._clock.now_ns(), more=more, gates=self._settings.gates)

@@ -98,7 +98,8 @@ BY_OVERLOAD: dict[str, Cost] = {
 }
 BY_FUNCTION: dict[str, Cost] = {
     **dict.fromkeys(
-        ("isSorted", "sum", "max", "min", "indexOf", "lastIndexOf"), lambda args, result: traversal_of(args[0])
+        ("isSorted", "sum", "max", "min", "indexOf", "lastIndexOf", "includes"),
+        lambda args, result: traversal_of(args[0]),
     ),
     **dict.fromkeys(("url", "lowerAscii", "upperAscii", "substring", "trim"), _traversed()),
     **dict.fromkeys(("cidr", "isIP", "isCIDR", "ip", "quantity", "isQuantity", "semver", "isSemver"), _traversed()),

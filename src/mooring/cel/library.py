@@ -105,7 +105,7 @@ _CLASSES: dict[str, tuple[type, ...]] = {
 
 def _is_of(kind: Type, value: Any) -> bool:
     """Whether a value has a type. A list is judged by its first element, and an empty list has every list type."""
-    if kind.is_variable or kind.name in ("dyn", "any"):
+    if kind.is_variable or kind.name == "dyn":
         return True
     if isinstance(value, Extension):
         return value.type.name == kind.name

@@ -31,8 +31,6 @@ BOOL, INT, UINT, DOUBLE = Type("bool"), Type("int"), Type("uint"), Type("double"
 STRING, BYTES, NULL = Type("string"), Type("bytes"), Type("null")
 DURATION, TIMESTAMP = Type("google.protobuf.Duration"), Type("google.protobuf.Timestamp")
 DYN, ERROR = Type("dyn"), Type("*error*")
-ANY = Type("any")
-"""As DYN, but a comprehension over it does not compile. Parity: attributes of devices have this type."""
 
 _SHORT = {"duration": DURATION, "timestamp": TIMESTAMP}
 
@@ -50,7 +48,7 @@ def optional_of(value: Type) -> Type:
 
 
 def is_dynamic(kind: Type) -> bool:
-    return kind.name in ("dyn", "any", "*error*") and not kind.is_variable
+    return kind.name in ("dyn", "*error*") and not kind.is_variable
 
 
 def unwrapped(kind: Type) -> tuple[Type, bool]:

@@ -16,7 +16,6 @@ import click
 from mooring.api.validation.problem import Problem, show
 from mooring.cli.refusal import refuse
 from mooring.cli.terminal import tell
-from mooring.framework import config as configuration
 from mooring.framework.config import KubeSchedulerConfiguration
 from mooring.framework.config.durations import Duration
 from mooring.framework.config.feature_gates import IN_EFFECT, GateError, parse_gates, told_gates
@@ -25,6 +24,8 @@ from mooring.framework.config.types import PluginEntry, Plugins
 from mooring.framework.contract.annotation_keys import AnnotationKeys
 from mooring.framework.contract.points import QueueSortPlugin
 from mooring.framework.profile.registry import Registry, load_file
+from mooring.inputs.configuration_files import configuration_of
+from mooring.inputs.input_errors import InputError
 from mooring.kit.bounded_reading import read_file
 from mooring.kit.words import similar
 from mooring.kit.yaml_reader import YamlFault, keep_last, read_document
@@ -201,15 +202,10 @@ def configured(
     path: str | None, gates: Mapping[str, bool] | None = None, settings: SchedulerSettings | None = None
 ) -> KubeSchedulerConfiguration:
     """The configuration in the file, or that of a snapshot, or upstream's default. Raises ConfigError."""
-    if path is None and settings is not None:
-        return configuration.from_object(settings.configuration, feature_gates=gates)
-    if path is None:
-        return configuration.default(feature_gates=gates)
     try:
-        text = read_file(path)
-    except (OSError, ValueError) as error:  # a path with a NUL in it is a ValueError
-        refuse(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}")
-    return configuration.load(text, path, feature_gates=gates)
+        return configuration_of(settings.configuration if path is None and settings is not None else path, gates)
+    except InputError as fault:
+        refuse(*fault.problems)
 
 
 def enable_loaded(config: KubeSchedulerConfiguration, registry: Registry) -> list[str]:

@@ -14,7 +14,7 @@ from typing import NoReturn
 
 from mooring.answers.form.answer import ClusterAnswer
 from mooring.answers.simulate.day_answer import BARS
-from mooring.answers.simulate.results_as_data import why_not_placed
+from mooring.answers.simulate.simulation_form import why_not_placed
 from mooring.api.validation.problem import Problem
 from mooring.cli.refusal import refuse
 from mooring.kit.private_files import write_private

@@ -130,8 +130,9 @@ class Cache:
             self._groups.assume(placed)
         return placed
 
-    def forget(self, pod: Pod) -> None:
-        """Give up on an assumed pod; nothing happens when it is not known any more."""
+    def forget(self, pod: Pod, *, is_gone: bool = False) -> None:
+        """Give up on an assumed pod; nothing happens when it is not known any more. A member of a group is unscheduled
+        again, unless the pod is gone (upstream: RemoveAssumedPod)."""
         known = self._nodes.placed(pod.id)
         if known is None:
             return
@@ -139,12 +140,12 @@ class Cache:
             where, counted = pod.spec.node_name, known.spec.node_name
             raise ClusterError(f"pod {_shown(pod)} was assumed on {where} but assigned to {counted}")
         if pod.id not in self._assumed:
-            raise ClusterError(f"pod {_shown(pod)} wasn't assumed so cannot be forgotten")
+            raise ClusterError(f"pod {_shown(pod)} is not assumed, so it cannot be removed or forgotten")
         try:
             self._take(known.id)
         finally:
             if self._groups is not None:
-                self._groups.forget(known)
+                (self._groups.remove if is_gone else self._groups.forget)(known)
 
     def confirm(self, pod: Pod) -> None:
         """The watch shows a pod on a node: one that was assumed (wherever that was), or one that is new to us."""

@@ -13,14 +13,15 @@ from mooring.cluster.claims.storage_view import StorageView
 from mooring.cluster.claims.volumes_on_nodes import VolumesOnNodes
 from mooring.cluster.nodes.float_columns import FloatColumns
 from mooring.cluster.nodes.table import NodeTable
+from mooring.cluster.pods.group_tree import GroupName, GroupTree, name_of
 from mooring.cluster.pods.nominated import NominatedLoad
 from mooring.cluster.pods.pod_groups import PodGroups
 from mooring.model import devices
 from mooring.model.meta import KubeObject
 from mooring.model.node import Node
 from mooring.model.pod import Pod
-from mooring.model.pod_spec import PodSpec, TopologySpreadConstraint
-from mooring.model.workloads import Namespace, PodGroup
+from mooring.model.pod_spec import PodSpec
+from mooring.model.workloads import AnyPodGroup, CompositePodGroup, Namespace, PodGroup
 
 # ---- Pods without the fields that a scheduler does not read, because the feature gate of a field is off.
 
@@ -59,13 +60,9 @@ class CountedPods:
             spec = msgspec.structs.replace(spec, resources=None)
         constraints = spec.topology_spread_constraints or ()
         if not self._has_label_keys and any(constraint.match_label_keys for constraint in constraints):
-            plain = [_without_label_keys(constraint) for constraint in constraints]
+            plain = [msgspec.structs.replace(constraint, match_label_keys=None) for constraint in constraints]
             spec = msgspec.structs.replace(spec, topology_spread_constraints=plain)
         return spec
-
-
-def _without_label_keys(constraint: TopologySpreadConstraint) -> TopologySpreadConstraint:
-    return msgspec.structs.replace(constraint, match_label_keys=None)
 
 
 NO_LABELS: Mapping[str, str] = {}
@@ -103,13 +100,22 @@ class Cluster:
         self.tainted_slices = TaintedSlices(
             cast("dict[str, devices.ResourceSlice]", self.objects[devices.ResourceSlice])
         )
+        self.queues_resizes = self.gates.get("InPlacePodVerticalScalingSchedulerPreemption", False)
+        """Whether pods on nodes are queued whose resize was deferred, so that room is made for them there."""
         self.groups = PodGroups() if self.gates.get("GenericWorkload", False) else None
         """The members of pod groups; None: pods are scheduled one by one, whatever group they name."""
-        self.group_changes: ChangeLog[str] = ChangeLog()
-        """Keys of PodGroups that came, changed or went."""
+        self.group_tree = GroupTree(
+            self.objects[PodGroup], self.objects[CompositePodGroup], self.gates.get("CompositePodGroup", False)
+        )
+        self.group_changes: ChangeLog[GroupName] = ChangeLog()
+        """Groups that came, changed or went."""
         self.namespace_labels: dict[str, Mapping[str, str]] = {}
         self.versions: dict[type[KubeObject], int] = dict.fromkeys(self.objects, 0)
         """Grows with each change of a kind: code that keeps what follows from its objects can tell that it is void."""
+
+    def is_resize(self, pod: Pod) -> bool:
+        """Whether the pod is scheduled for a resize that its kubelet deferred: it runs, and room may be made on its node."""
+        return self.queues_resizes and pod.is_resize_deferred
 
     def put(self, item: KubeObject) -> None:
         """Add or replace a node or one of the other objects; a pod that has a node is placed there."""
@@ -125,8 +131,8 @@ class Cluster:
             self.storage.changed(type(item), item.key)
             if isinstance(item, Namespace):
                 self.namespace_labels[item.name] = item.labels
-            elif isinstance(item, PodGroup):
-                self.group_changes.note(item.key)
+            elif isinstance(item, AnyPodGroup):
+                self._group_changed(cast("AnyPodGroup | None", before), item)
             elif isinstance(item, devices.ResourceClaim):
                 self.claims.changed(item.key)
             elif isinstance(item, devices.DeviceClass):
@@ -144,8 +150,8 @@ class Cluster:
             self.storage.changed(kind, key)
             if kind is Namespace:
                 del self.namespace_labels[key]
-            elif kind is PodGroup:
-                self.group_changes.note(key)
+            elif isinstance(item, AnyPodGroup):
+                self._group_changed(item, None)
             elif kind is devices.ResourceClaim:
                 self.claims.changed(key)
             elif isinstance(item, devices.DeviceClass):
@@ -154,6 +160,10 @@ class Cluster:
                 self._slice_changed(key)
             elif isinstance(item, devices.DeviceTaintRule):
                 self.tainted_slices.rule_changed(item, None)
+
+    def _group_changed(self, old: AnyPodGroup | None, new: AnyPodGroup | None) -> None:
+        self.group_tree.changed(old, new)
+        self.group_changes.note(name_of(cast(AnyPodGroup, new or old)))
 
     def _class_changed(self, old: devices.DeviceClass | None, new: devices.DeviceClass | None) -> None:
         """Which nodes can serve a resource depends on its device class. No single row can be named, so kept answers

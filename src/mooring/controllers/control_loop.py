@@ -12,6 +12,8 @@ from heapq import heappop, heappush
 from mooring.api.api_errors import ApiError
 from mooring.apiserver.resource_api import ResourceApi
 from mooring.apiserver.store import Key, StoreWrite
+from mooring.controllers.cluster_kinds import NODE_STORE, POD_STORE
+from mooring.controllers.index import Index
 from mooring.kit.clock import NS_PER_S
 
 # Retries after a failure double from a tenth of a second to a minute, per object: conflicts are gone at once, and a
@@ -43,6 +45,16 @@ class Controller(ABC):
 
         May raise ApiError, as on a conflict: then the loop tries again a little later.
         """
+
+
+class NodePodsController(Controller):
+    """A controller that follows nodes and the pods on them."""
+
+    storages = (POD_STORE, NODE_STORE)
+
+    def __init__(self, api: ResourceApi, pods_by_node: Index) -> None:
+        super().__init__(api)
+        self._pods_by_node = pods_by_node
 
 
 def backoff(first: int, last: int, failures: int) -> int:

@@ -9,8 +9,10 @@ import msgspec
 
 from mooring.api.api_errors import ApiError
 from mooring.api.json_objects import MERGE_PATCH, STRATEGIC_MERGE_PATCH, JsonObject
+from mooring.api.kind_spec import KindSpec
 from mooring.api.kinds import BY_STRUCT
 from mooring.apiclient.request_errors import ConnectionLost, ConnectionRefused, TimedOut, Unanswered, Unreadable
+from mooring.apiclient.served_kinds import NotServed, ServedKinds
 from mooring.apiclient.throttle import Random, Timing
 from mooring.drivers.driver import plain_body
 from mooring.drivers.traced_requests import NO_TRACES, RequestTraces, Sender
@@ -19,12 +21,12 @@ from mooring.kit.shown_text import json_bytes
 from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
 
-STATUS_WAITS_S = (0.01, 0.05, 0.25)
-"""Pauses between tries of a status patch, and up to a tenth more: retry.DefaultBackoff of client-go."""
+RETRY_WAITS_S = (0.01, 0.05, 0.25)
+"""Pauses between tries of a bind or a status patch, and up to a tenth more: retry.DefaultBackoff of client-go."""
 LATE_PATCH_S = 1.0
 """How long a status patch without an answer may take to arrive, before anything else is written for its pod."""
-_NOT_READY = (409, 500, 503)
-"""Answers after which a status patch is tried again."""
+_NOT_READY = {"InternalError": 500, "ServiceUnavailable": 503}
+"""Reasons after which a write is tried again, with the codes that stand for them in answers without a reason."""
 
 _encode = msgspec.json.Encoder().encode
 _NO_OPTIONS = _encode({"kind": "DeleteOptions", "apiVersion": "v1"})
@@ -71,8 +73,11 @@ class ApiWriter:
         timing: Timing,
         draw: Random = random.random,
         traces: RequestTraces = NO_TRACES,
+        served: ServedKinds | None = None,
     ) -> None:
+        """`served` says in which version each kind is written; without it that is the version of the spec."""
         self._clients = clients
+        self._served = served
         self._timing = timing
         self._draw = draw
         self._traced = traces.sender
@@ -109,12 +114,12 @@ class ApiWriter:
         """
         sender = self._traced(self._clients.statuses, cause_id or pod.id, is_awaited=False)
         may_arrive = False
-        for wait_s in (*STATUS_WAITS_S, None):
+        for wait_s in (*RETRY_WAITS_S, None):
             fault = await _try_patch(sender, pod, patch)
             may_arrive = may_arrive or isinstance(fault, ConnectionLost | TimedOut)
             if fault is None or wait_s is None or not _is_worth_another_try(fault):
                 break
-            await self._timing.sleep(wait_s * (1 + 0.1 * self._draw()))
+            await self._timing.sleep(with_jitter(wait_s, self._draw))
         if may_arrive:
             await self._timing.sleep(LATE_PATCH_S)
         if fault is not None:
@@ -128,10 +133,34 @@ class ApiWriter:
     async def write(self, write: Write) -> KubeObject | None:
         """Write any other object, such as a claim or a volume. Returns the object that the API server answers with, None
         after a deletion."""
-        path, content_type = request_of(write)
+        kind = self._version_of(BY_STRUCT[write.kind])
+        try:
+            return await self._write_as(kind, write)
+        except ApiError as refused:
+            # The path is unknown, and not the object: the server was upgraded a moment ago, and has done nothing.
+            if self._served is None or refused.code != 404 or (refused.details is not None and refused.details.name):
+                raise
+            await self._served.recheck(kind)
+            other = self._version_of(BY_STRUCT[write.kind])
+            if other.api_version == kind.api_version:
+                raise
+            return await self._write_as(other, write)
+
+    def _version_of(self, kind: KindSpec) -> KindSpec:
+        """The kind in the version that the server serves; in its own version if that is not known, so that the server says
+        what is wrong."""
+        try:
+            return kind if self._served is None else self._served.found(kind)
+        except NotServed:
+            return kind
+
+    async def _write_as(self, kind: KindSpec, write: Write) -> KubeObject | None:
+        path, content_type = request_of(write, kind)
         sender = self._traced(self._clients.objects, write.pod_id, is_awaited=True)
-        answer = msgspec.json.decode(await sender.send(write.method, path, _encode(body_of(write)), content_type))
-        return None if write.method == "DELETE" else msgspec.convert(answer, write.kind)
+        answer = msgspec.json.decode(await sender.send(write.method, path, _encode(body_of(write, kind)), content_type))
+        if write.method == "DELETE":
+            return None
+        return msgspec.convert(answer if kind.form is None else kind.form.read(answer), write.kind)
 
     async def create_event(self, event: JsonObject) -> None:
         await self._clients.events.send("POST", _events(event["metadata"]["namespace"]), json_bytes(event))
@@ -149,10 +178,24 @@ async def _try_patch(sender: Sender, pod: Pod, patch: JsonObject) -> ApiError | 
     return None
 
 
-def _is_worth_another_try(fault: ApiError | Unanswered) -> bool:
+def with_jitter(wait_s: float, draw: Random) -> float:
+    """The pause and up to a tenth more, so that clients do not come back all at once."""
+    return wait_s * (1 + 0.1 * draw())
+
+
+def is_not_ready(fault: Exception) -> bool:
+    """Whether the API server cannot serve now: upstream's `Retriable`. A 500 with another reason, such as ServerTimeout, is
+    none of these."""
     if isinstance(fault, ApiError):
-        return fault.code in _NOT_READY
-    return isinstance(fault, ConnectionRefused | ConnectionLost | Unreadable)
+        return fault.reason in _NOT_READY or (not fault.reason and fault.code in _NOT_READY.values())
+    return isinstance(fault, ConnectionRefused)
+
+
+def _is_worth_another_try(fault: ApiError | Unanswered) -> bool:
+    """Whether to try a status patch again: a conflict too, and whatever was lost on the way."""
+    if isinstance(fault, ApiError) and fault.code == 409:
+        return True
+    return is_not_ready(fault) or isinstance(fault, ConnectionLost | Unreadable)
 
 
 def _path(pod: Pod) -> str:
@@ -170,19 +213,21 @@ def _events(namespace: str) -> str:
 JSON = "application/json"
 
 
-def body_of(write: Write) -> JsonObject:
-    """The body as JSON; with apiVersion and kind unless it is a patch."""
-    body = plain_body(write)
+def body_of(write: Write, as_kind: KindSpec | None = None) -> JsonObject:
+    """The body as JSON, in the form of the kind's version; with apiVersion and kind unless it is a patch. Patches concern
+    metadata and status, which have one form in all versions."""
+    body, kind = plain_body(write), as_kind or BY_STRUCT[write.kind]
     if write.method == "PATCH" or write.body is None:
         return body
-    resource = BY_STRUCT[write.kind]
-    return {"apiVersion": resource.api_version, "kind": resource.kind, **body}
+    if kind.form is not None and kind.form.write is not None:
+        body = kind.form.write(body)
+    return {"apiVersion": kind.api_version, "kind": kind.kind, **body}
 
 
-def request_of(write: Write) -> tuple[str, str]:
+def request_of(write: Write, as_kind: KindSpec | None = None) -> tuple[str, str]:
     """Path and content type of the request that carries the write out."""
-    resource = BY_STRUCT[write.kind]
-    path = resource.url(write.namespace, write.name if write.method != "POST" else "")
+    kind = as_kind or BY_STRUCT[write.kind]
+    path = kind.url(write.namespace, write.name if write.method != "POST" else "")
     if write.subresource and write.method != "POST":
         path = f"{path}/{write.subresource}"
     if write.method != "PATCH":

@@ -1,9 +1,11 @@
 """Carries out binds: many at a time, each answered exactly once, and what became of one that got no answer.
 
-If a bind ends without an answer, the pod is read to see whether the API server carried the bind out.
+A bind that the API server is not ready for is tried again, at most three times. If a bind ends without an answer, the pod
+is read to see whether the API server carried the bind out.
 """
 
 import logging
+import random
 from collections import deque
 from collections.abc import Callable, Coroutine
 from itertools import chain, repeat, takewhile
@@ -15,8 +17,8 @@ import msgspec
 from mooring.api.api_errors import ApiError
 from mooring.apiclient.credentials import CredentialsError
 from mooring.apiclient.request_errors import ConnectionRefused, Unanswered, Unreadable
-from mooring.apiclient.throttle import Timing
-from mooring.drivers.api_writer import ApiWriter
+from mooring.apiclient.throttle import Random, Timing
+from mooring.drivers.api_writer import RETRY_WAITS_S, ApiWriter, is_not_ready, with_jitter
 from mooring.drivers.status_writer import StatusWriter
 from mooring.framework.contract.intents import Bind
 from mooring.model.pod import Pod
@@ -66,6 +68,7 @@ class Binder:
         seen: Callable[[str], Pod | None],
         start: Start,
         answer: Callable[[Bind, BindOutcome], None],
+        draw: Random = random.random,
     ) -> None:
         self.under_way = 0
         """Binds that are not answered, those in the queue included."""
@@ -75,6 +78,7 @@ class Binder:
         self._seen = seen
         self._start = start
         self._answer = answer
+        self._draw = draw
         self._to_bind: deque[Bind] = deque()
         self._binders = 0
         self._doubts: dict[str, float] = {}
@@ -147,24 +151,31 @@ class Binder:
         return _BOUND
 
     async def _outcome_after(self, intent: Bind, fault: Exception) -> BindOutcome:
-        """Find out what became of a bind that failed. A clear refusal is the outcome; in all other cases the pod's node
-        decides. Raises a fault that is a bug."""
-        if isinstance(fault, ApiError):
-            if fault.code != 409 and fault.code < 500:
-                return BindOutcome(fault.message)
-            # A 409 may be a conflict with our own first try, whose answer was lost; a server that fails with 5xx may have
-            # written the binding before it failed.
-            if fault.code == 504:  # Gateway Timeout: the API server may still be working on it
-                self._doubt(intent.pod)
-        elif isinstance(fault, ConnectionRefused | CredentialsError):
-            return BindOutcome(str(fault))
-        elif isinstance(fault, Unanswered):
+        """Find out what became of a bind that failed, after further tries if the API server was not ready. Clear refusals
+        are the outcome; in all other cases the pod's node decides. Raises a fault that is a bug."""
+        is_refused = _is_refusal(fault)
+        for wait_s in RETRY_WAITS_S:
+            if not is_not_ready(fault):
+                break
+            await self._timing.sleep(with_jitter(wait_s, self._draw))
+            try:
+                await self._writer.bind(intent.pod, intent.node_name)
+            except Exception as another:
+                fault = another
+                is_refused = is_refused and _is_refusal(fault)
+            else:
+                return _BOUND
+        if not isinstance(fault, ApiError | Unanswered | CredentialsError):
+            raise fault
+        text = fault.message if isinstance(fault, ApiError) else str(fault)
+        if is_refused:
+            return BindOutcome(text)
+        if isinstance(fault, ApiError) and fault.code == 504:  # Gateway Timeout: the server may still be working on it
+            self._doubt(intent.pod)
+        elif isinstance(fault, Unanswered) and not isinstance(fault, ConnectionRefused):
             self._doubt(intent.pod)
             await self._timing.sleep(LANDING_S)
-        else:
-            raise fault
         node_name = await self._node_of(intent.pod)
-        text = fault.message if isinstance(fault, ApiError) else str(fault)
         return _BOUND if node_name == intent.node_name else BindOutcome(text, node_name)
 
     def _doubt(self, pod: Pod) -> None:
@@ -202,6 +213,14 @@ class Binder:
             is_same = found.get("metadata", {}).get("uid") == pod.uid
             return found.get("spec", {}).get("nodeName") or "" if is_same else ""
         return ""
+
+
+def _is_refusal(fault: Exception) -> bool:
+    """Whether the bind was certainly not carried out. A 409 may be a conflict with our own first try, whose answer was
+    lost; a server that fails with 5xx may have written the binding before it failed."""
+    if isinstance(fault, ApiError):
+        return fault.code != 409 and fault.code < 500
+    return isinstance(fault, ConnectionRefused | CredentialsError)
 
 
 def _patience_s(fault: Exception) -> float:

@@ -14,6 +14,7 @@ import msgspec
 
 from mooring.api.api_errors import ApiError
 from mooring.api.json_objects import JsonObject
+from mooring.api.kinds import BY_STRUCT
 from mooring.apiclient.credentials import CredentialsError
 from mooring.apiclient.request_errors import Unanswered
 from mooring.apiclient.throttle import Random, Timing
@@ -21,6 +22,7 @@ from mooring.drivers.api_writer import ApiWriter
 from mooring.framework.contract.intents import Record
 from mooring.kit.clock import NS_PER_S, Clock, in_micros
 from mooring.kit.tasks import TaskSet
+from mooring.model.workloads import AnyPodGroup
 
 # ---- from records to events
 
@@ -140,7 +142,7 @@ def _event(record: Record, instance: str, name_ns: int, wall_ns: int) -> JsonObj
         "apiVersion": "v1",
         "resourceVersion": meta.resource_version,
     }
-    return {
+    event: JsonObject = {
         "metadata": {"name": name, "namespace": meta.namespace or "default"},
         "eventTime": in_micros(wall_ns),
         "reportingController": scheduler,
@@ -151,6 +153,16 @@ def _event(record: Record, instance: str, name_ns: int, wall_ns: int) -> JsonObj
         "note": record.note,
         "type": record.type,
     }
+    if record.related is not None:
+        event["related"] = _reference(record.related)
+    return event
+
+
+def _reference(group: AnyPodGroup) -> JsonObject:
+    """The reference to a group, as client-go writes references."""
+    spec, meta = BY_STRUCT[type(group)], group.metadata
+    named = {"kind": spec.kind, "namespace": meta.namespace, "name": meta.name, "uid": meta.uid}
+    return {**named, "apiVersion": spec.api_version, "resourceVersion": meta.resource_version}
 
 
 log = logging.getLogger(__name__)

@@ -19,6 +19,7 @@ from mooring.apiclient.client import ApiClient, ClientOptions, Observe
 from mooring.apiclient.connection_settings import ConnectionSettings, TlsContexts
 from mooring.apiclient.lean_client import LeanClient
 from mooring.apiclient.reflectors.reflector import ReflectorOptions, Reflectors, WatchSource, watched_with
+from mooring.apiclient.served_kinds import ServedKinds
 from mooring.drivers.api_writer import ApiWriter, WriteClients
 from mooring.drivers.binder import BINDERS
 from mooring.drivers.driver import input_of
@@ -110,13 +111,15 @@ class LiveScheduler:
         )
         watcher = ApiClient(access, agent, limits.qps, limits.burst, options=reading)
         self.clients: list[ApiClient | LeanClient] = [watcher]
+        watched = watched_with(scheduler.cluster.gates)
+        served = ServedKinds(watcher, watched, timing, options.reflectors.draw)
         if options.is_dry_run:
             silent = DrySender()
             writer = ApiWriter(WriteClients(silent, silent, DrySender(is_told=True), silent), timing)
         else:
             writing = [quick(connections=each) for each in (BINDERS, STATUS_WRITERS, OBJECT_WRITERS, SENDERS)]
             self.clients += writing
-            writer = ApiWriter(WriteClients(*writing), timing, traces=options.traces)
+            writer = ApiWriter(WriteClients(*writing), timing, traces=options.traces, served=served)
         events = EventWriter(writer, options.clock, options.wall, socket.gethostname(), timing)
         statuses = StatusWriter(writer, options.wall)
         self.driver = LiveDriver(scheduler, options.clock, writer, events, statuses, timing, options.fence)
@@ -133,7 +136,7 @@ class LiveScheduler:
         source: WatchSource = watcher
         if scheduler.extenders:
             source = self._with_extenders(Originals(watcher), options)
-        self.reflectors = Reflectors(source, self._changed, watched_with(scheduler.cluster.gates), options.reflectors)
+        self.reflectors = Reflectors(source, self._changed, watched, options.reflectors, served)
         self._watching: asyncio.Task[None] | None = None
 
     def _with_extenders(self, originals: Originals, options: LiveOptions) -> Originals:

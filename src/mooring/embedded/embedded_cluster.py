@@ -12,7 +12,6 @@ from collections import Counter, deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -39,11 +38,11 @@ from mooring.queue.entry import TellPod
 from mooring.rules.conditions import condition_of
 from mooring.scheduler.decide import DecideOptions, by_seed
 from mooring.scheduler.inputs import Input
-from mooring.scheduler.observer import Observer
+from mooring.scheduler.observer import Observer, SchedulerListeners
 from mooring.scheduler.scheduler import Scheduler
 from mooring.serve.tracing import Tracing
 from mooring.state.recording.recorder import RecordingSettings, record_live
-from mooring.state.scheduler_assembly import build_scheduler
+from mooring.state.scheduler_assembly import Recorder, build_scheduler
 
 log = logging.getLogger(__name__)
 
@@ -126,9 +125,7 @@ class EmbeddedCluster:
         self._create_initial_objects()
         self.recorder = record_live(settings.recording, settings.config, settings.gates, clock.now_ns())
         observer, requests = settings.tracing.observe(settings.observer, clock)
-        self.scheduler = self._build(
-            clock, report=report, observer=observer, recorder=self.recorder, tell=settings.tell
-        )
+        self.scheduler = self._build(clock, SchedulerListeners(settings.tell, report, observer), self.recorder)
         self._feed = StoreFeed(self.api.store, self.scheduler, report, settings.schedules)
         self.checked = CheckedScheduler(self.scheduler, lambda: self._build(clock), lambda: (self._feed.known,))
         self.checks: SelfChecks | None = None
@@ -145,10 +142,14 @@ class EmbeddedCluster:
         self._news = asyncio.Event()
         self.api.store.listen(self._wake)
 
-    def _build(self, clock: Clock, **around: Any) -> Scheduler:
-        """A scheduler with this configuration. Without `around` it is not observed and tells nothing, for self-checks."""
+    def _build(
+        self, clock: Clock, listeners: SchedulerListeners | None = None, recorder: Recorder | None = None
+    ) -> Scheduler:
+        """A scheduler with this configuration. Without listeners it is not observed and tells nothing, for self-checks."""
         settings, options = self.settings, DecideOptions(tie_break=by_seed)
-        return build_scheduler(settings.config, clock, settings.registry, options, gates=settings.gates, **around)
+        return build_scheduler(
+            settings.config, clock, settings.registry, options, listeners, settings.gates, recorder=recorder
+        )
 
     def _create_initial_objects(self) -> None:
         """Raises JournalError where the data directory takes no writes from the beginning."""

@@ -57,7 +57,7 @@ from mooring.rules.pod_admission import (
     priority_of,
     selector_conflicts,
 )
-from mooring.rules.pod_defaults import complete_pod
+from mooring.rules.pod_defaults import complete_pod, complete_whole
 from mooring.rules.volume_rules import default_storage_class
 
 # ---- The claims that controllers would create for the pods and pod groups of manifests.
@@ -286,6 +286,7 @@ class Admission:
         problems += self._set_priority(spec)
         add_tolerations(spec)
         problems += self._add_runtime(spec)
+        complete_whole(spec)
         merge_label_keys(pod, merges_spread_keys(self.gates))
         return spec, problems
 

@@ -16,16 +16,15 @@ from mooring.inputs.custom_workloads import MAX_PODS, CustomKinds, CustomWorkloa
 from mooring.inputs.documents import DocumentPlace
 from mooring.model.devices import ResourceSlice
 from mooring.model.meta import KubeObject, LabelSelector, ObjectMeta, OwnerReference
-from mooring.model.node import Node, tolerates_hard
+from mooring.model.node import Node
 from mooring.model.pod import Pod
-from mooring.model.pod_spec import PodSpec, Toleration
-from mooring.model.selectors import compile_node_selector
+from mooring.model.pod_spec import PodSpec
 from mooring.model.storage import PersistentVolumeClaim
 from mooring.model.workloads import LabelSelectorSpec, PodGroup, ReplicaSet, Workload
+from mooring.rules.daemon_nodes import DaemonNodes
 from mooring.rules.workload_pods import (
     HASH_LABEL,
     claims_of,
-    daemon_tolerations,
     identified,
     job_labels,
     meant_for,
@@ -208,22 +207,9 @@ def _first(workload: Workload) -> int:
 
 
 def _hosts(spec: PodSpec, nodes: Iterable[Node]) -> list[Node]:
-    """The nodes for which the DaemonSet controller would create a pod; it checks selectors and taints itself."""
-    tolerations = msgspec.convert(daemon_tolerations(msgspec.to_builtins(spec)), list[Toleration])
-    return [node for node in nodes if _runs_on(spec, tolerations, node)]
-
-
-def _runs_on(spec: PodSpec, tolerations: Sequence[Toleration], node: Node) -> bool:
-    """Whether a DaemonSet's pod belongs on the node: node name, selector, affinity and NoSchedule/NoExecute taints."""
-    if spec.node_name not in ("", node.name):
-        return False
-    if any(node.labels.get(key) != value for key, value in (spec.node_selector or {}).items()):
-        return False
-    affinity = spec.affinity.node_affinity if spec.affinity else None
-    if affinity and affinity.required and not compile_node_selector(affinity.required).matches(node.name, node.labels):
-        return False
-    # Only a cluster whose gate is on has tolerations with Lt or Gt: `Admission` refuses others.
-    return tolerates_hard(tolerations, node.taints, compares=True)
+    """The nodes for which the DaemonSet controller would create a pod."""
+    rule = DaemonNodes(msgspec.to_builtins(spec))
+    return [node for node in nodes if rule.verdict(node.name, node.labels, node.taints).runs]
 
 
 # ---- all that is created

@@ -73,7 +73,7 @@ _LOSSES = (
         "default spreading does not see the pods that belong together",
     ),
     _Loss(("Deployment", "DaemonSet", "Job"), "questions cannot name them"),
-    _Loss(("PodGroup",), "pods of groups look as if their groups did not exist"),
+    _Loss(("PodGroup", "CompositePodGroup"), "pods of groups look as if their groups did not exist"),
     _Loss(("PriorityClass", "RuntimeClass", "LimitRange"), "pods that you add do not get its defaults"),
     _Loss(("Event",), "explanations have no history"),
 )
@@ -124,6 +124,9 @@ class LiveLists:
     refused: list[KindSpec] = field(default_factory=list)
     """Resources that the caller may not list."""
     unserved: list[KindSpec] = field(default_factory=list)
+    """Resources that the server serves in no version that Mooring reads."""
+    listed_as: dict[KindSpec, KindSpec] = field(default_factory=dict)
+    """The version in which each resource was listed."""
     events_are_cut: bool = False
 
     @property
@@ -184,13 +187,27 @@ class _Listing:
         """One resource, at the version if the server has it. Notes a resource that is not served or not allowed."""
         try:
             async with self._turn:
-                pages = await self._at_version(spec, version)
+                pages = await self._in_any_version(spec, version)
         except ApiError as fault:
             self._note_refusal(spec, fault)
             return
         self._lists.pages[spec] = pages
         self._lists.versions[spec] = _metadata(pages[0], path_of(spec)).resource_version
         self._report(len(self._lists.pages), len(LISTED))
+
+    async def _in_any_version(self, spec: KindSpec, version: str) -> list[bytes]:
+        """The pages in the first API version that the server serves. One list needs no discovery: a 404 says as much."""
+        for written in spec.api_versions:
+            served = spec.in_version(written)
+            try:
+                pages = await self._at_version(served, version)
+            except ApiError as fault:
+                if fault.code != HTTPStatus.NOT_FOUND or written == spec.api_versions[-1]:
+                    raise
+            else:
+                self._lists.listed_as[spec] = served
+                return pages
+        raise AssertionError("every kind has a version")
 
     async def _at_version(self, spec: KindSpec, version: str) -> list[bytes]:
         """The pages at the version; or else as they are now; or else, if the list expires between two pages, in one page."""
@@ -343,7 +360,8 @@ def read_live(
 def _files(server: str, lists: LiveLists) -> Iterator[ManifestFile]:
     """The pages as files; their names are the URLs, which messages show."""
     for spec, pages in lists.pages.items():
-        yield from (ManifestFile(f"{server}{path_of(spec)}", page) for page in pages if has_items(page))
+        url = f"{server}{path_of(lists.listed_as.get(spec, spec))}"
+        yield from (ManifestFile(url, page) for page in pages if has_items(page))
 
 
 def connection_to(kubeconfig: str | None, context: str) -> ConnectionSettings:

@@ -14,18 +14,17 @@ import msgspec
 
 from mooring.api.kinds import other_kind, pod_name
 from mooring.api.validation.problem import Problem, show
-from mooring.framework import config as configuration
 from mooring.framework.config.feature_gates import gates_with, parse_gates
 from mooring.framework.config.types import KubeSchedulerConfiguration
 from mooring.framework.contract.plain import PlainPlugin
 from mooring.framework.contract.points import Plugin
 from mooring.framework.profile.registry import Registry
+from mooring.inputs.configuration_files import configuration_of
 from mooring.inputs.custom_workloads import TemplatePaths
 from mooring.inputs.documents import STDIN, STDIN_NAME, ManifestFile
 from mooring.inputs.dump_header import PodEvent
 from mooring.inputs.input_errors import InputError, NoSuchPod
 from mooring.inputs.manifests import STRICT, Manifests, ReadOptions, note_ignored, read
-from mooring.kit.bounded_reading import read_file
 from mooring.kit.words import alike, some
 from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
@@ -178,20 +177,3 @@ def _as_dictionary(problem: Problem) -> Problem:
     if problem.file != STDIN_NAME:
         return problem
     return replace(problem, file="", line=0, where=problem.where.replace("document 1, item", "object"))
-
-
-def configuration_of(config: Config | None, gates: Mapping[str, bool] | None) -> KubeSchedulerConfiguration:
-    """The configuration of a file or a dictionary, or upstream's default. Raises ConfigError, and InputError for a
-    file that cannot be read."""
-    if config is None:
-        return configuration.default(feature_gates=gates)
-    if isinstance(config, Mapping):
-        return configuration.from_object(config, feature_gates=gates)
-    if not isinstance(config, str | os.PathLike):
-        raise InputError([Problem("config", show(config), "a file or a dictionary")])
-    try:
-        text = read_file(config)
-    except (OSError, ValueError) as error:  # a path with a NUL in it is a ValueError
-        reason = getattr(error, "strerror", None) or error
-        raise InputError([Problem("", f"cannot be read: {reason}", file=os.fspath(config))]) from None
-    return configuration.load(text, os.fspath(config), feature_gates=gates)

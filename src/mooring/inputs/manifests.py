@@ -7,13 +7,13 @@ import gc
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import BinaryIO, TypeVar
 
 import msgspec
 
 from mooring.api.decode import decode_as, decode_json
-from mooring.api.kinds import KINDS, WORKLOADS, is_read, kind_problem
+from mooring.api.kinds import KINDS, WORKLOADS, is_read, kind_problem, other_form
 from mooring.api.validate import amount_warnings, validate
 from mooring.api.validation.problem import Problem
 from mooring.framework.config.settings import SchedulerSettings, is_settings, read_settings
@@ -64,7 +64,8 @@ class Manifests:
 
     def notes_of_dump(self) -> list[str]:
         """Notes for the user about a dump that was read."""
-        return self.header.notes() if self.header is not None else []
+        settings = [] if self.settings is None else self.settings.notes("the snapshot")
+        return [*settings, *(self.header.notes() if self.header is not None else ())]
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,7 +203,18 @@ class _Intake:
         elif not is_read(found.kind, found.api_version):
             self._take_custom(found)
         else:
-            self._type(found)
+            self._take_known(found)
+
+    def _take_known(self, document: Document) -> None:
+        """An object of a kind that Mooring reads, from an older API version in the form of the newest."""
+        form = other_form(document.kind, document.api_version)
+        if form is not None:
+            try:
+                document = replace(document, body=form.read(document.plain()))
+            except ValueError as fault:
+                self._problems += self._told(document, [Problem("", str(fault))])
+                return
+        self._type(document)
 
     def _take_custom(self, document: Document) -> None:
         """An object of a kind that Mooring does not know counts if it has a pod template."""

@@ -4,7 +4,7 @@ orderly end, bodies with a limit, and tokens that are compared in constant time.
 import asyncio
 import hmac
 import ssl
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 
 from aiohttp import web
 
@@ -97,6 +97,14 @@ class HttpShell:
         self._connections.pre_shutdown()
         await self._connections.shutdown(patience_s)
         self._listener = None
+
+
+def accepted_media(accept: str) -> Iterator[tuple[str, dict[str, str]]]:
+    """The media types of an Accept header with their parameters, in the client's order."""
+    for wish in accept.split(","):
+        media, *settings = (part.strip() for part in wish.split(";"))
+        pairs = (setting.partition("=") for setting in settings)
+        yield media.lower(), {name.strip(): value.strip() for name, _, value in pairs}
 
 
 def bears_token(headers: Mapping[str, str], token: str) -> bool:

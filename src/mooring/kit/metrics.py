@@ -14,6 +14,8 @@ from typing import Generic, Literal, TypeVar, cast
 import msgspec
 import numpy as np
 
+from mooring.kit.native_buckets import NativeBuckets
+
 Kind = Literal["counter", "gauge", "histogram"]
 Stability = Literal["STABLE", "BETA", "ALPHA"]
 Labels = tuple[str, ...]
@@ -94,12 +96,15 @@ class Gauge:
 
 
 class Histogram:
-    """Counts observed values by bucket, and their sum."""
+    """Counts observed values by bucket, and their sum; on demand also by native bucket."""
 
-    __slots__ = ("_counts", "_total", "bounds", "noted", "observe_ns")
+    __slots__ = ("_counts", "_native", "_seen", "_total", "bounds", "noted", "observe_ns")
 
-    def __init__(self, bounds: Sequence[float]) -> None:
+    def __init__(self, bounds: Sequence[float], is_native: bool = False) -> None:
         self.bounds = bounds
+        self._native = NativeBuckets() if is_native else None
+        self._seen: list[float] = []
+        """Observed values that are not in native buckets yet."""
         self._counts = [0] * (len(bounds) + 1)
         self._total: float = 0
         self.noted: list[int] = []
@@ -112,21 +117,39 @@ class Histogram:
     def observe(self, value: float) -> None:
         self._counts[bisect_left(self.bounds, value)] += 1
         self._total += value
+        if self._native is not None:
+            self._seen.append(value)
 
     def observe_zero(self, count: int) -> None:
         """Count the value 0 so many times."""
         self._counts[bisect_left(self.bounds, 0)] += count
+        if self._native is not None:
+            self._native.zero_count += count
 
     def fold(self) -> None:
         """Count the durations that `observe_ns` has taken. Where the clock was set back, a duration counts as 0."""
+        if self._seen and self._native is not None:
+            self._native.add(np.array(self._seen, np.float64))
+            self._seen.clear()
         if not self.noted:
             return
         taken_ns = np.maximum(np.array(self.noted, np.int64), 0)
         self.noted.clear()
-        buckets = np.searchsorted(self.bounds, taken_ns / 1e9)
+        taken_s = taken_ns / 1e9
+        buckets = np.searchsorted(self.bounds, taken_s)
         added = np.bincount(buckets, minlength=len(self._counts)).tolist()
         self._counts = [before + more for before, more in zip(self._counts, added, strict=True)]
         self._total += int(taken_ns.sum()) / 1e9
+        if self._native is not None:
+            self._native.add_durations(taken_s)
+
+    @property
+    def native(self) -> NativeBuckets | None:
+        """The native buckets; None: they are not counted."""
+        self.fold()
+        if self._native is not None:
+            self._native.settle()
+        return self._native
 
     @property
     def counts(self) -> list[int]:
@@ -149,8 +172,11 @@ class Histogram:
 
     def clear(self) -> None:
         self.noted.clear()
+        self._seen.clear()
         self._counts = [0] * len(self._counts)
         self._total = 0
+        if self._native is not None:
+            self._native.clear()
 
 
 S = TypeVar("S", Counter, Gauge, Histogram)
@@ -205,7 +231,7 @@ class Family(Generic[S]):
     def fold(self) -> None:
         """Sort what histograms have taken into buckets."""
         for series in self._series.values():
-            if isinstance(series, Histogram) and series.noted:
+            if isinstance(series, Histogram):
                 series.fold()
 
     def clear(self) -> None:
@@ -222,7 +248,9 @@ AnyFamily = Family[Counter] | Family[Gauge] | Family[Histogram]
 class MetricRegistry:
     """All metrics of a program, by name."""
 
-    def __init__(self, descriptions: Sequence[Description] = ()) -> None:
+    def __init__(self, descriptions: Sequence[Description] = (), *, has_native: bool = False) -> None:
+        """`has_native`: histograms count native buckets too (metrics_protobuf.py)."""
+        self._has_native = has_native
         self._families: dict[str, AnyFamily] = {}
         for description in descriptions:
             self.declare(description)
@@ -231,7 +259,7 @@ class MetricRegistry:
         """Add a metric. Several callers may declare it, for instance a plugin in each profile, if they agree on all of it."""
         known = self._families.get(description.name)
         if known is None:
-            self._families[description.name] = _family(description)
+            self._families[description.name] = _family(description, self._has_native)
         elif known.description != description:
             raise ValueError(f"another metric is named {description.name}")
 
@@ -269,12 +297,12 @@ class MetricRegistry:
             family.clear()
 
 
-def _family(description: Description) -> AnyFamily:
+def _family(description: Description, has_native: bool) -> AnyFamily:
     if description.kind == "counter":
         return Family(description, Counter)
     if description.kind == "gauge":
         return Family(description, Gauge)
-    return Family(description, lambda: Histogram(description.bounds))
+    return Family(description, lambda: Histogram(description.bounds, has_native))
 
 
 # ---- the text for Prometheus

@@ -105,9 +105,9 @@ class PodTerms:
         return bool(self.affinity) and self._wanted.get(label_set, lambda: _all_speak_of(self.affinity, label_set))
 
     def avoid(self, label_set: LabelSet) -> bool:
-        """Whether there are required anti-affinity terms, and all of them select pods of this label set."""
+        """Whether one of the required anti-affinity terms selects pods of this label set. For queueing hints, as `want`."""
         return bool(self.anti_affinity) and self._avoided.get(
-            label_set, lambda: _all_speak_of(self.anti_affinity, label_set)
+            label_set, lambda: _any_speaks_of(self.anti_affinity, label_set)
         )
 
     @lazy
@@ -146,6 +146,10 @@ def _by_namespace(carried: CarriedTerm) -> list[tuple[str, CarriedTerm]]:
 
 def _all_speak_of(terms: tuple[AffinityTerm, ...], label_set: LabelSet) -> bool:
     return all(term.speaks_of(label_set.namespace, label_set.labels, NO_LABELS) for term in terms)
+
+
+def _any_speaks_of(terms: tuple[AffinityTerm, ...], label_set: LabelSet) -> bool:
+    return any(term.speaks_of(label_set.namespace, label_set.labels, NO_LABELS) for term in terms)
 
 
 T = TypeVar("T")
@@ -234,15 +238,11 @@ def all_of(predicates: Sequence[PodPredicate]) -> PodPredicate:
 
 
 def predicate_of(term: AffinityTerm, namespaces: Mapping[str, Labels]) -> PodPredicate:
-    """The term of an incoming pod as a predicate on existing pods: its namespace selector is resolved to names.
-
-    Parity: after resolving, upstream also tries the namespace selector on empty labels. A selector of only NotIn and
-    DoesNotExist matches those, so that it selects every namespace, also the ones that it is meant to exclude.
-    """
+    """The term of an incoming pod as a predicate on existing pods: its namespace selector is resolved to names."""
     wanted = term.namespace_selector
     if wanted == EVERYTHING:
         return PodPredicate(term.selector, term.namespaces, anywhere=True)
     if wanted == NOTHING:
         return PodPredicate(term.selector, term.namespaces)
     named = (name for name, labels in namespaces.items() if wanted.matches(labels))
-    return PodPredicate(term.selector, term.namespaces.union(named), wanted.matches(NO_LABELS))
+    return PodPredicate(term.selector, term.namespaces.union(named))

@@ -43,6 +43,14 @@ class CapacityRequirements(Wire):
     requests: dict[str, QuantityText] | None = None
 
 
+class DerivedAttribute(Wire):
+    """An attribute that a CEL expression computes from a device, for the constraints of the claim (gate
+    DRADerivedAttributes)."""
+
+    name: str = ""
+    expression: str = ""
+
+
 class ExactDeviceRequest(Wire):
     """How many devices of a class, which CEL selectors must hold, and which taints are tolerated."""
 
@@ -53,6 +61,7 @@ class ExactDeviceRequest(Wire):
     admin_access: bool | None = None
     tolerations: list[Toleration] | None = None
     capacity: CapacityRequirements | None = None
+    derived_attributes: list[DerivedAttribute] | None = None
 
 
 class DeviceSubRequest(Wire):
@@ -65,6 +74,7 @@ class DeviceSubRequest(Wire):
     count: int = 0
     tolerations: list[Toleration] | None = None
     capacity: CapacityRequirements | None = None
+    derived_attributes: list[DerivedAttribute] | None = None
 
 
 class DeviceRequest(Wire):
@@ -121,6 +131,7 @@ class AllocatedDevice(Wire):
     binding_failure_conditions: list[str] | None = None
     share_id: str | None = field(default=None, name="shareID")
     consumed_capacity: dict[str, QuantityText] | None = None
+    skip_node_operations: list[str] | None = None
 
 
 class AllocatedDevices(Wire):
@@ -245,18 +256,35 @@ class CounterSet(Wire):
 
 
 class CounterConsumption(Wire):
-    """How much a device takes of the counters of a set while it is allocated."""
+    """How much a device takes of the counters of a set while it is allocated. Devices that take from one set at the same time
+    must have a compatibility group in common (gate DRADeviceCompatibilityGroups)."""
 
     counter_set: str = ""
     counters: dict[str, DeviceCounter] | None = None
+    compatibility_groups: list[str] | None = None
 
 
 class NodeAllocatableMapping(Wire):
-    """How much of a resource of the node a device takes: a multiple of a capacity that the claim consumes, or as much as
-    the multiplier says for each device."""
+    """How much of a resource of the node a device is: a multiple of a capacity that the claim consumes, or so much for each
+    device."""
 
     capacity_key: str | None = None
-    allocation_multiplier: QuantityText | None = None
+    capacity_multiplier: QuantityText | None = None
+    device_multiplier: QuantityText | None = None
+
+
+class NodeAllocatableOverhead(Wire):
+    """How much of a resource of the node it costs to use a device: for the pod, and for each container that uses it."""
+
+    per_pod: QuantityText | None = None
+    per_container: QuantityText | None = None
+
+
+class NodeAllocatableResource(Wire):
+    """How much of one resource of its node a device takes (gate DRANodeAllocatableResources)."""
+
+    mapping: NodeAllocatableMapping | None = None
+    overhead: NodeAllocatableOverhead | None = None
 
 
 class Device(Wire):
@@ -274,7 +302,7 @@ class Device(Wire):
     binding_conditions: list[str] | None = None
     binding_failure_conditions: list[str] | None = None
     allow_multiple_allocations: bool | None = None
-    node_allocatable_resource_mappings: dict[str, NodeAllocatableMapping] | None = None
+    node_allocatable_resources: dict[str, NodeAllocatableResource] | None = None
 
 
 class ResourcePool(Wire):
@@ -297,6 +325,8 @@ class ResourceSliceSpec(Wire):
     per_device_node_selection: bool | None = None
     devices: list[Device] | None = None
     shared_counters: list[CounterSet] | None = None
+    skip_node_operations: list[str] | None = None
+    """Calls of the driver that kubelets leave out for these devices (gate DRAOptionalNodeOperations)."""
 
 
 class ResourceSlice(KubeObject):

@@ -21,9 +21,16 @@ class Taint(Wire, frozen=True):  # type: ignore[misc]  # mypy takes a Struct for
     effect: str = ""
 
 
+class NodePodPreemptionPolicy(Wire):
+    """Who has disabled preemption for resized pods on the node."""
+
+    disable_resize_preemption: list[str] | None = None
+
+
 class NodeSpec(Wire):
     unschedulable: bool = False
     taints: list[Taint] | None = None
+    pod_preemption_policy: NodePodPreemptionPolicy | None = None
 
 
 class ContainerImage(Wire):
@@ -46,6 +53,12 @@ class NodeStatus(Wire):
 class Node(KubeObject):
     spec: NodeSpec = field(default_factory=NodeSpec)
     status: NodeStatus = field(default_factory=NodeStatus)
+
+    @property
+    def disables_resize_preemption(self) -> bool:
+        """Whether someone keeps the scheduler from preempting pods on the node for a resize."""
+        policy = self.spec.pod_preemption_policy
+        return policy is not None and bool(policy.disable_resize_preemption)
 
     @property
     def taints(self) -> list[Taint]:

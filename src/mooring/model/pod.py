@@ -46,6 +46,13 @@ class Pod(KubeObject, dict=True, gc=True):
         return self.status.phase in FINISHED_PHASES
 
     @property
+    def is_resize_deferred(self) -> bool:
+        """Whether the kubelet put a resize of the pod off, because its node has no room for it now. The first condition of
+        the type counts."""
+        pending = _pending_resizes(self.status)
+        return bool(pending) and pending[0].reason == "Deferred"
+
+    @property
     def group_key(self) -> str | None:
         """`namespace/name` of its PodGroup, or None."""
         group = self.spec.scheduling_group

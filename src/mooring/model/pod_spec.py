@@ -40,6 +40,12 @@ class RestartRule(Wire):
     action: str = ""
 
 
+class VolumeMount(Wire):
+    """A volume in a container. Only options of its mount concern a scheduler: the kubelet must know them."""
+
+    bind_mount_options: list[str] | None = None
+
+
 class Container(Wire):
     """A container; an init container with restart policy Always is a sidecar, and runs beside the others."""
 
@@ -49,6 +55,7 @@ class Container(Wire):
     ports: list[ContainerPort] | None = None
     restart_policy: str | None = None
     restart_policy_rules: list[RestartRule] | None = None
+    volume_mounts: list[VolumeMount] | None = None
 
 
 class NodeSelectorTerm(Wire):
@@ -242,6 +249,8 @@ class PodSpec(Wire):
 
     containers: list[Container] = field(default_factory=list)
     init_containers: list[Container] | None = None
+    ephemeral_containers: list[Container] | None = None
+    """Containers for debugging: nothing but what they need of the kubelet counts."""
     node_name: str = ""
     scheduler_name: str = ""
     priority: int | None = None
@@ -293,13 +302,29 @@ class ExtendedClaimStatus(Wire):
     resource_claim_name: str = ""
 
 
+class MappedResource(Wire):
+    """How much of a resource of the node the devices of a claim are."""
+
+    name: str = ""
+    quantity: QuantityText | None = None
+
+
+class OverheadResource(Wire):
+    """How much of a resource of the node it costs to use the devices of a claim."""
+
+    name: str = ""
+    per_pod: QuantityText | None = None
+    per_container: QuantityText | None = None
+
+
 class NodeAllocatableClaimStatus(Wire):
     """The amounts that devices of a claim take from the node's own resources, such as cpu, and the containers that use
     them."""
 
     resource_claim_name: str = ""
     containers: list[str] | None = None
-    resources: ResourceList = field(default_factory=dict)
+    mapping: list[MappedResource] | None = None
+    overhead: list[OverheadResource] | None = None
 
 
 class PodStatus(Wire):

@@ -276,9 +276,22 @@ def canonical(text: Any) -> Any:
         nano = parse(text)
     except ValueError:
         return text
-    if isinstance(text, str) and _WRITTEN_EXPONENT.fullmatch(text):
-        return text
-    if isinstance(text, str) and _WRITTEN_BINARY.fullmatch(text) and nano >= 1024 * NANO and nano % NANO == 0:
+    return text if isinstance(text, str) and _WRITTEN_EXPONENT.fullmatch(text) else written_like(nano, text)
+
+
+def written_like(nano: int, other: QuantityText) -> str:
+    """Nano-units as upstream writes them in the format of another quantity: in powers of two, in powers of ten, or with an
+    exponent.
+
+    | nano-units | other | written |
+    | 4096 * 10^9 | 1Ki  | 4Ki     |
+    | 4096 * 10^9 | 1    | 4096    |
+    | 4000 * 10^9 | 1e3  | 4e3     |
+    | 3 * 10^8   | 1Ki   | 300m    |
+    """
+    if isinstance(other, str) and _WRITTEN_EXPONENT.fullmatch(other):
+        return _with_exponent(nano)
+    if isinstance(other, str) and _WRITTEN_BINARY.fullmatch(other) and nano >= 1024 * NANO and nano % NANO == 0:
         return _scaled_binary(nano // NANO)
     return scaled_decimal(nano)
 
@@ -297,6 +310,14 @@ def _scaled_binary(count: int) -> str:
     while power < len(suffixes) - 1 and count % 1024 == 0:
         count, power = count // 1024, power + 1
     return f"{count}{suffixes[power]}"
+
+
+def _with_exponent(nano: int) -> str:
+    """Nano-units with the largest exponent that is a multiple of three and leaves a whole number."""
+    power = -9
+    while nano and nano % 1000 == 0:
+        nano, power = nano // 1000, power + 3
+    return f"{nano}e{power}" if nano and power else str(nano)
 
 
 def scaled_decimal(nano: int) -> str:

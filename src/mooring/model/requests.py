@@ -5,7 +5,7 @@ integers of the node table happens once, at the end, so that a pod has the same 
 however large its requests are.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 
 import msgspec
 
@@ -48,20 +48,27 @@ def resize_status(status: PodStatus) -> PodStatus:
     ):
         return NO_STATUS  # Hot: pods that are yet to be placed
     pending = [c for c in status.conditions or () if c.type == "PodResizePending"]
-    containers = [c for c in status.container_statuses or () if c.resources is not None]
-    sidecars = [c for c in status.init_container_statuses or () if c.resources is not None]
-    if not (pending or containers or sidecars or taken) and status.resources is None:
+    containers = [c for c in status.container_statuses or () if _is_telling(c)]
+    init_containers = [c for c in status.init_container_statuses or () if _is_telling(c)]
+    if not (pending or containers or init_containers or taken) and status.resources is None:
         return NO_STATUS
     return PodStatus(
         conditions=pending or None,
         container_statuses=containers or None,
-        init_container_statuses=sidecars or None,
+        init_container_statuses=init_containers or None,
         resources=status.resources,
         allocated_resources=status.allocated_resources,
-        node_allocatable_resource_claim_statuses=[_Taken(resources=each.resources) for each in taken]
+        node_allocatable_resource_claim_statuses=[
+            _Taken("", each.containers, each.mapping, each.overhead) for each in taken
+        ]
         if taken
         else None,
     )
+
+
+def _is_telling(status: ContainerStatus) -> bool:
+    """Whether the status says which resources the container has."""
+    return status.allocated_resources is not None or status.resources is not None
 
 
 Amounts = dict[str, int]
@@ -82,7 +89,8 @@ class Accounting(msgspec.Struct, frozen=True):
     """Which of upstream's ways of adding up a pod to use (PodResourcesOptions)."""
 
     use_status: bool = False
-    """Whether a resize that the kubelet has not finished counts: the larger of spec, allocated and actual resources."""
+    """Whether a resize that the kubelet has not finished counts: the larger of the sums over what containers ask for, what
+    the kubelet has allocated, and what is in force."""
     pod_level: bool = True
     """Whether `spec.resources` of the pod replaces the sum over its containers."""
     defaults: Mapping[str, int] | None = None
@@ -102,12 +110,24 @@ HELD = Accounting(use_status=True)
 def effective_requests(pod: SpecAndStatus, accounting: Accounting) -> Amounts:
     """The requests of the pod, by resource, in nano-units."""
     total = _container_requests(pod, accounting)
-    for claim in (pod.status.node_allocatable_resource_claim_statuses or ()) if accounting.devices else ():
-        _add(total, _amounts(claim.resources))
     if accounting.pod_level and has_pod_level_requests(pod):
         total.update(_pod_level_requests(pod, accounting))
     if pod.spec.overhead:
         _add(total, _amounts(pod.spec.overhead))
+    return total
+
+
+def device_amounts(taken: NodeAllocatableClaimStatus) -> Amounts:
+    """The amounts that the devices of one claim take from the node: those that the devices are, and those that it costs to
+    use them. Parity: a container that lists a claim twice counts twice."""
+    total: Amounts = {}
+    for mapped in taken.mapping or ():
+        if mapped.quantity is not None:
+            _add(total, _amounts({mapped.name: mapped.quantity}))
+    for cost in taken.overhead or ():
+        once = _amounts({cost.name: 0 if cost.per_pod is None else cost.per_pod})
+        each = _amounts({cost.name: 0 if cost.per_container is None else cost.per_container})
+        _add(total, {cost.name: once[cost.name] + each[cost.name] * len(taken.containers or ())})
     return total
 
 
@@ -169,24 +189,53 @@ def are_readable(spec: PodSpec) -> bool:
 
 def has_pod_level_requests(pod: SpecAndStatus) -> bool:
     resources = pod.spec.resources
-    return resources is not None and any(_is_pod_level(name) for name in resources.requests or ())
+    return resources is not None and any(is_pod_level(name) for name in resources.requests or ())
 
 
 def _container_requests(pod: SpecAndStatus, accounting: Accounting) -> Amounts:
-    """Containers and sidecars run together; other init containers run before them, one after another. So the request
-    is the larger of the sum and of the highest peak during initialisation."""
-    containers = pod.spec.containers
-    if len(containers) == 1 and not pod.spec.init_containers and not accounting.use_status:
-        return _asked(containers[0], accounting)  # Hot: most pods; a third of the time
-    status = _statuses(pod) if accounting.use_status else {}
-    infeasible = accounting.use_status and _resize_is_infeasible(pod)
+    """The requests of all containers, and what devices take. During a resize the largest of three sums counts: of what the
+    containers ask for, of what is allocated, and of what is in force. A resize that the kubelet reports as infeasible will
+    not happen, so what is asked for does not count then."""
+    asked = _sum_of(pod, accounting, _asked)
+    _add_devices(asked, pod, accounting)
+    status = pod.status
+    if not accounting.use_status or not (status.conditions or status.resources or _has_statuses(status)):
+        return asked
+    infeasible = _resize_is_infeasible(pod)
+    if (
+        status.allocated_resources is not None
+        and status.resources is not None
+        and status.resources.requests is not None
+    ):
+        # The kubelet has added up what the pod has as a whole, devices included.
+        allocated, in_force = _amounts(status.allocated_resources), _amounts(status.resources.requests)
+    else:
+        statuses = _statuses(status)
+        allocated = _sum_of(pod, accounting, lambda c: _allocated(c, statuses.get(c.name), infeasible))
+        _add_devices(allocated, pod, accounting)
+        in_force = _sum_of(pod, accounting, lambda c: _in_force(c, statuses.get(c.name), infeasible))
+    total = {} if infeasible else asked
+    _raise(total, in_force)
+    _raise(total, allocated)
+    return total
+
+
+def _sum_of(pod: SpecAndStatus, accounting: Accounting, requests_of: Callable[[Container], Amounts]) -> Amounts:
+    """The sum over all containers of what `requests_of` says, with the defaults for what a container does not name.
+
+    Containers and sidecars run together; other init containers run before them, one after another. So the request is the
+    larger of the sum and of the highest peak during initialisation.
+    """
 
     def of(container: Container) -> Amounts:
-        asked = _with_status(container, status.get(container.name), infeasible)
+        amounts = requests_of(container)
         for name, amount in (accounting.defaults or {}).items():
-            asked.setdefault(name, amount)
-        return asked
+            amounts.setdefault(name, amount)
+        return amounts
 
+    containers = pod.spec.containers
+    if len(containers) == 1 and not pod.spec.init_containers:
+        return of(containers[0])  # Hot: most pods; a third of the time
     regular: Amounts = {}
     for container in containers:
         _add(regular, of(container))
@@ -206,12 +255,30 @@ def _container_requests(pod: SpecAndStatus, accounting: Accounting) -> Amounts:
     return regular
 
 
-def _asked(container: Container, accounting: Accounting) -> Amounts:
-    """The requests of a container, with the defaults for those that it does not name."""
-    asked = _amounts(container.resources.requests if container.resources else None)
-    for name, amount in (accounting.defaults or {}).items():
-        asked.setdefault(name, amount)
-    return asked
+def _asked(container: Container) -> Amounts:
+    """The requests in the spec of a container."""
+    return _amounts(container.resources.requests if container.resources else None)
+
+
+def _allocated(container: Container, status: ContainerStatus | None, infeasible: bool) -> Amounts:
+    """The requests that the kubelet has allocated for a container. Without a status these are the ones it asks for, unless
+    they cannot be had."""
+    if status is not None and status.allocated_resources is not None:
+        return _amounts(status.allocated_resources)
+    return {} if infeasible else _asked(container)
+
+
+def _in_force(container: Container, status: ContainerStatus | None, infeasible: bool) -> Amounts:
+    """The requests that a container runs with; without a status, those that are allocated."""
+    if status is not None and status.resources is not None and status.resources.requests is not None:
+        return _amounts(status.resources.requests)
+    return _allocated(container, status, infeasible)
+
+
+def _add_devices(total: Amounts, pod: SpecAndStatus, accounting: Accounting) -> None:
+    """Add what devices take from the node's own resources."""
+    for claim in (pod.status.node_allocatable_resource_claim_statuses or ()) if accounting.devices else ():
+        _add(total, device_amounts(claim))
 
 
 def names_all(containers: Iterable[Container], resources: Collection[str]) -> bool:
@@ -226,36 +293,24 @@ def names_all(containers: Iterable[Container], resources: Collection[str]) -> bo
 
 def _pod_level_requests(pod: SpecAndStatus, accounting: Accounting) -> Amounts:
     """The requests of the pod as a whole, which replace the sum over its containers; during a resize the largest of
-    asked, allocated and actual."""
+    asked, allocated and in force. Parity: the status may name resources that the spec does not."""
     assert pod.spec.resources is not None
-    asked = _amounts(pod.spec.resources.requests)
-    wanted = [name for name in asked if _is_pod_level(name)]
-    status = pod.status
+    asked, status = _amounts(pod.spec.resources.requests), pod.status
     if accounting.use_status and status.resources is not None:
-        actual = [_amounts(status.resources.requests), _amounts(status.allocated_resources)]
-        seen = actual if _resize_is_infeasible(pod) else [asked, *actual]
-        return {name: max((amounts[name] for amounts in seen if name in amounts), default=0) for name in wanted}
-    return {name: asked[name] for name in wanted}
+        asked = {} if _resize_is_infeasible(pod) else asked
+        _raise(asked, _amounts(status.resources.requests))
+        _raise(asked, _amounts(status.allocated_resources))
+    return {name: amount for name, amount in asked.items() if is_pod_level(name)}
 
 
-def _with_status(container: Container, status: ContainerStatus | None, infeasible: bool) -> Amounts:
-    """The requests of a container during a resize: the largest of what is asked, allocated and in force. A resize that
-    the kubelet reports as infeasible will not happen, so the asked amounts do not count."""
-    asked = _amounts(container.resources.requests if container.resources else None)
-    if status is None or status.resources is None:
-        return asked
-    if infeasible:
-        asked = {}
-    _raise(asked, _amounts(status.resources.requests))
-    _raise(asked, _amounts(status.allocated_resources))
-    return asked
+def _has_statuses(status: PodStatus) -> bool:
+    return bool(status.container_statuses or status.init_container_statuses)
 
 
-def _statuses(pod: SpecAndStatus) -> dict[str, ContainerStatus]:
-    """Statuses by container name, of the containers that can be resized: regular ones and sidecars."""
-    plain = {c.name for c in pod.spec.init_containers or () if c.restart_policy != ALWAYS}
-    every = [*(pod.status.container_statuses or ()), *(pod.status.init_container_statuses or ())]
-    return {status.name: status for status in every if status.name not in plain}
+def _statuses(status: PodStatus) -> dict[str, ContainerStatus]:
+    """Statuses by container name; the first of a name counts, and regular containers come before init containers."""
+    every = [*(status.container_statuses or ()), *(status.init_container_statuses or ())]
+    return {each.name: each for each in reversed(every)}
 
 
 def _resize_is_infeasible(pod: SpecAndStatus) -> bool:
@@ -264,7 +319,7 @@ def _resize_is_infeasible(pod: SpecAndStatus) -> bool:
     return first is not None and first.reason == "Infeasible"
 
 
-def _is_pod_level(name: str) -> bool:
+def is_pod_level(name: str) -> bool:
     """Resources that `spec.resources` of a pod may have."""
     return name in ("cpu", "memory") or name.startswith("hugepages-")
 

@@ -67,6 +67,7 @@ def shape_of(pod: SpecAndStatus) -> "PodShape":
         (
             spec.containers,
             spec.init_containers,
+            spec.ephemeral_containers,
             spec.node_selector,
             spec.affinity,
             spec.tolerations,
@@ -116,13 +117,13 @@ class PodPart(Enum):
     WHOLE = ()
     TOLERATIONS = ("tolerations", "tolerance")
     NODE_SELECTION = ("node_selector", "required_nodes", "preferred_nodes", "node_affinity")
-    IMAGES = ("images", "containers_count")
+    IMAGES = ("images",)
     PORTS = ("host_ports",)
     REQUESTS = ("request", "exact_request", "score_request", "held", "exact_held", "has_extended_requests")
     SPREAD = ("spread_constraints", "spread_label_keys")
     POD_TERMS = ("terms",)
     STORAGE = ("has_storage",)
-    FEATURES = ("restart_actions", "host_network", "host_users")
+    FEATURES = ("restart_actions", "host_network", "host_users", "has_bind_mount_options")
 
 
 _PartKey = tuple[PodPart, Hashable]
@@ -308,6 +309,12 @@ class PodShape:
         """The actions of the rules of containers for when a container exits."""
         return tuple(rule.action for c in self.containers for rule in c.restart_policy_rules or ())
 
+    @lazy
+    def has_bind_mount_options(self) -> bool:
+        """Whether a container mounts a volume with options, which its kubelet must know (VolumeBindMountOptions)."""
+        every = (*self.containers, *(self.spec.ephemeral_containers or ()))
+        return any(mount.bind_mount_options for c in every for mount in c.volume_mounts or ())
+
     @property
     def host_network(self) -> bool:
         return self.spec.host_network
@@ -323,10 +330,6 @@ class PodShape:
     @lazy
     def node_affinity(self) -> NodeAffinitySpec | None:
         return self.spec.affinity.node_affinity if self.spec.affinity else None
-
-    @lazy
-    def containers_count(self) -> int:
-        return len(self.containers)
 
     @lazy
     def required_nodes(self) -> NodeMatcher | None:
@@ -392,19 +395,19 @@ def _ports(shape: PodShape) -> Hashable:
 
 def _features(shape: PodShape) -> Hashable:
     spec = shape.spec
-    if not spec.host_network and spec.host_users is None:
+    if not spec.host_network and spec.host_users is None and not shape.has_bind_mount_options:
         for container in shape.containers:
             if container.restart_policy_rules:
                 break
         else:
             return None
-    return shape.restart_actions, spec.host_network, spec.host_users
+    return shape.restart_actions, spec.host_network, spec.host_users, shape.has_bind_mount_options
 
 
 _WRITTEN: dict[PodPart, Callable[[PodShape], Hashable]] = {
     PodPart.TOLERATIONS: lambda shape: _encode(shape.spec.tolerations) if shape.spec.tolerations else None,
     PodPart.NODE_SELECTION: _node_selection,
-    PodPart.IMAGES: lambda shape: (shape.images, len(shape.containers)),
+    PodPart.IMAGES: lambda shape: shape.images,
     PodPart.PORTS: _ports,
     PodPart.REQUESTS: _requests,
     PodPart.SPREAD: lambda shape: _encode(shape.spread_constraints) if shape.spec.topology_spread_constraints else None,

@@ -103,8 +103,24 @@ class GroupConstraints(Wire):
     topology: list[GroupTopology] | None = None
 
 
-DISRUPTED_ALONE, DISRUPTED_TOGETHER = "Pod", "PodGroup"
-"""The disruption modes of groups: each pod is evicted alone, or all of them together. None is the same as the first."""
+class NoSettings(Wire):
+    """The content of a mode without settings: `{}`."""
+
+
+class DisruptionMode(Wire):
+    """How preemption may evict the pods of a group: one of the two is set. A group without a mode is `single`."""
+
+    single: NoSettings | None = None
+    """Each pod may be evicted alone."""
+    together: NoSettings | None = field(default=None, name="all")
+    """All pods of the group are evicted, on all nodes, or none of them."""
+
+
+class WorkloadReference(Wire):
+    """The template of a Workload that a group was made from. No decision reads it."""
+
+    workload_name: str = ""
+    template_name: str = ""
 
 
 class PodGroupSpec(Wire):
@@ -115,10 +131,42 @@ class PodGroupSpec(Wire):
     resource_claims: list[PodResourceClaim] | None = None
     """Only with the gate DRAWorkloadResourceClaims: claims that the pods of the group share. Pods name the same claim or
     template by the same name."""
-    disruption_mode: str | None = None
-    """This and the next two: only with the gate WorkloadAwarePreemption."""
+    disruption_mode: DisruptionMode | None = None
     priority_class_name: str | None = None
     priority: int | None = None
+    preemption_policy: str | None = None
+    """Only with the gate PodGroupPreemptionPolicy."""
+    workload_ref: WorkloadReference | None = None
+    parent_composite_pod_group_name: str | None = None
+    """Only with the gate CompositePodGroup: the CompositePodGroup of the same namespace that the group is part of."""
+
+
+class CompositeGangPolicy(Wire):
+    """All or nothing: no pod is placed before `min_group_count` of the groups fit."""
+
+    min_group_count: int = 0
+
+
+class CompositeGroupPolicy(Wire):
+    basic: BasicPolicy | None = None
+    gang: CompositeGangPolicy | None = None
+
+
+class CompositePodGroupSpec(Wire):
+    """Spec of a CompositePodGroup: how many of its groups must be placed together, and within which topology domain."""
+
+    scheduling_policy: CompositeGroupPolicy = field(default_factory=CompositeGroupPolicy)
+    scheduling_constraints: GroupConstraints | None = None
+    disruption_mode: DisruptionMode | None = None
+    priority_class_name: str | None = None
+    priority: int | None = None
+    preemption_policy: str | None = None
+    workload_ref: WorkloadReference | None = None
+    parent_composite_pod_group_name: str | None = None
+
+
+class CompositePodGroupStatus(Wire):
+    conditions: list[Condition] | None = None
 
 
 class PodGroupStatus(Wire):
@@ -126,11 +174,10 @@ class PodGroupStatus(Wire):
     resource_claim_statuses: list[PodClaimStatus] | None = None
 
 
-class PodGroup(KubeObject):
-    """A group of pods that are scheduled together: the pods whose `schedulingGroup` names it."""
+class AnyPodGroup(KubeObject):
+    """The common part of PodGroups and CompositePodGroups."""
 
-    spec: PodGroupSpec = field(default_factory=PodGroupSpec)
-    status: PodGroupStatus = field(default_factory=PodGroupStatus)
+    spec: PodGroupSpec | CompositePodGroupSpec = field(default_factory=PodGroupSpec)
 
     @property
     def priority(self) -> int:
@@ -144,6 +191,44 @@ class PodGroup(KubeObject):
         API accepts one label."""
         constraints = self.spec.scheduling_constraints
         return constraints.topology[0].key if constraints is not None and constraints.topology else None
+
+    @property
+    def is_disrupted_together(self) -> bool:
+        """Whether preemption evicts all pods of the group or none of them."""
+        mode = self.spec.disruption_mode
+        return mode is not None and mode.together is not None
+
+    @property
+    def parent_key(self) -> str | None:
+        """`namespace/name` of the CompositePodGroup that the group is part of; None: it names none."""
+        parent = self.spec.parent_composite_pod_group_name
+        return None if parent is None else f"{self.namespace}/{parent}"
+
+
+class PodGroup(AnyPodGroup):
+    """A group of pods that are scheduled together: the pods whose `schedulingGroup` names it."""
+
+    spec: PodGroupSpec = field(default_factory=PodGroupSpec)
+    status: PodGroupStatus = field(default_factory=PodGroupStatus)
+
+    @property
+    def min_count(self) -> int:
+        """How many pods must fit before any of them goes; 1 for the basic policy."""
+        gang = self.spec.scheduling_policy.gang
+        return 1 if gang is None else gang.min_count
+
+
+class CompositePodGroup(AnyPodGroup):
+    """A group of PodGroups and CompositePodGroups that are scheduled together: those that name it as their parent."""
+
+    spec: CompositePodGroupSpec = field(default_factory=CompositePodGroupSpec)
+    status: CompositePodGroupStatus = field(default_factory=CompositePodGroupStatus)
+
+    @property
+    def min_count(self) -> int:
+        """How many of its groups must fit before any of them goes; 1 for the basic policy."""
+        gang = self.spec.scheduling_policy.gang
+        return 1 if gang is None else gang.min_group_count
 
 
 class LimitRangeItem(Wire):

@@ -5,136 +5,219 @@ PodGroupPodsCount: of several such values, the one where most members fit.
 NodeResourcesFit scores placements as well (plugins/resources/placement_score.py).
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 from weakref import ref
 
 import numpy as np
 
-from mooring.api.kinds.scheduling import POD_GROUP
+from mooring.api.kinds.scheduling import COMPOSITE_POD_GROUP, POD_GROUP
+from mooring.cluster.cluster import Cluster
 from mooring.cluster.columns.kernels import MAX_SCORE
 from mooring.cluster.columns.labels import ABSENT
 from mooring.cluster.nodes.table import NodeTable
-from mooring.cluster.pods.pod_groups import PodGroupMembers
-from mooring.framework.contract.context import GROUP_TRIAL, SchedulingContext
-from mooring.framework.contract.events import POD, Action, Change, ClusterEvent, EventKeys, Registration, pods_of
+from mooring.cluster.pods.group_tree import GroupName, GroupTree, name_of
+from mooring.cluster.pods.pod_groups import PodGroupMembers, PodGroups
+from mooring.framework.contract.context import SchedulingContext
+from mooring.framework.contract.events import (
+    ASSIGNED_POD_ADD,
+    UNSCHEDULED_POD_ADD,
+    Action,
+    Change,
+    ClusterEvent,
+    EventKeys,
+    Registration,
+    pods_of,
+)
 from mooring.framework.contract.group_points import (
+    PlacementFeasiblePlugin,
     PlacementGeneratePlugin,
+    PlacementProgress,
     PlacementScorePlugin,
     PodGroupAssignments,
     PodGroupContext,
     PodGroupPlacement,
+    group_not_found,
 )
 from mooring.framework.contract.points import Handle, PermitPlugin, PreEnqueuePlugin, Scores, Wait
-from mooring.framework.contract.status import PluginError, Rejection, final
+from mooring.framework.contract.status import Code, PluginError, Rejection, curable, final
 from mooring.model.pod import Pod
-from mooring.model.workloads import PodGroup
+from mooring.model.workloads import AnyPodGroup, CompositePodGroup, PodGroup
 
 # ---- GangScheduling
 #
-# PreEnqueue holds a pod back until its PodGroup exists and minCount members have come. Permit makes a pod that has a
-# node wait until minCount members have one. An attempt for the whole group finds that out first
-# (scheduler/groups/group_attempt.py), so that members of an incomplete gang do not hold room while they wait for each
-# other.
+# PreEnqueue holds pods back until minCount members of their group have come; with CompositePodGroups until enough groups of
+# the tree have. PlacementFeasible says in an attempt for the group whether enough of it fit. Permit makes a pod that has a
+# node wait until enough members have one: after an attempt for the group they do.
 
 
 TIMEOUT_S = 300
 """How long Permit waits, upstream's five minutes. After that the waiting members give their nodes back."""
 
+Counting = Callable[[PodGroupMembers], int]
+"""Counts the members of a PodGroup: all that are known, or those that have a node."""
 
-class GangScheduling(PreEnqueuePlugin, PermitPlugin):
+
+class GangScheduling(PreEnqueuePlugin, PermitPlugin, PlacementFeasiblePlugin):
     """Members and their states come from the cluster's groups; the plugin has no state of its own."""
 
     name = "GangScheduling"
 
     def __init__(self, args: Any, handle: Handle) -> None:
         self._services = handle.services
+        self._is_nested = handle.feature_gates.get("CompositePodGroup", False)
 
     def events(self) -> Sequence[Registration]:
-        return (
-            Registration(ClusterEvent(POD, Action.ADD), joins_group, _GROUP_OF_POD),
-            Registration(ClusterEvent(POD_GROUP.event, Action.ADD), is_own_group, _GROUP),
-        )
+        """In a tree of groups any of them may complete what a pod waits for: then events name no pods."""
+        of_pod, of_group = (None, None) if self._is_nested else (_GROUP_OF_POD, _GROUP)
+        found = [
+            Registration(UNSCHEDULED_POD_ADD, joins_group, of_pod),
+            Registration(ASSIGNED_POD_ADD, joins_group, of_pod),
+            Registration(ClusterEvent(POD_GROUP.event, Action.ADD), is_own_group, of_group),
+            Registration(ClusterEvent(POD_GROUP.event, Action.UPDATE), lowers_minimum, of_group),
+        ]
+        if self._is_nested:
+            found.append(Registration(ClusterEvent(COMPOSITE_POD_GROUP.event, Action.ADD), is_own_group))
+        return found
 
     def pre_enqueue(self, pod: Pod) -> Rejection | None:
         """Messages are upstream's, `pods's` included."""
-        if not self._is_member(pod):
+        if pod.group_key is None or self._cluster.groups is None:
             return None
-        declared = self._declared(pod)
+        declared = self._cluster.pod_group(pod.group_key)
         if declared is None:
-            group = pod.spec.scheduling_group
-            name = "" if group is None else group.pod_group_name
+            name = GroupName(pod.group_key).name
             return final(f'waiting for pods\'s pod group "{name}" to appear in scheduling queue')
-        gang = declared.spec.scheduling_policy.gang
-        if gang is not None and self._group(pod).member_count < gang.min_count:
-            return final("waiting for minCount pods from a gang to appear in scheduling queue")
+        if not self._is_nested or declared.parent_key is None:
+            # Parity: with nested groups a basic group needs a pod, which is there.
+            is_ready = self._is_ready(GroupName(declared.key), count_all)
+            return None if is_ready else final("waiting for minCount pods from a gang to appear in scheduling queue")
+        root = self._tree.root_of_pod(pod)
+        if root is None:
+            where = f"compositepodgroup/{declared.parent_key}"
+            return final(f"failed to build hierarchy snapshot: parent composite pod group state not found for {where}")
+        return None if self._is_ready(root, count_all) else final(_quorum(root))
+
+    def placement_feasible(self, group: PodGroupContext, progress: PlacementProgress) -> Rejection | None:
+        """Messages are upstream's; they say minCount for groups of groups as well."""
+        needed, scheduled, remaining = _minimum(group.declared), progress.scheduled, progress.remaining
+        counts = f"{scheduled} scheduled, {remaining} remaining"
+        if remaining + scheduled < needed:
+            return curable(f"minCount ({needed}) cannot be satisfied: {counts}")
+        if scheduled < needed:
+            return Rejection((f"minCount ({needed}) is not yet satisfied: {counts}",), Code.Wait)
         return None
+
+    def enough_members(self, group: PodGroupContext) -> int | None:
+        return _minimum(group.declared)
 
     def permit(self, context: SchedulingContext, node_name: str) -> Rejection | Wait | None:
-        """Wait, or let the whole gang go. In a trial of a group (GROUP_TRIAL) it only answers: a trial must not change
-        the queue."""
+        """Wait, or let the whole gang go."""
         pod = context.pod
-        if not self._is_member(pod):
+        if pod.group_key is None or self._cluster.groups is None:
             return None
-        declared = self._declared(pod)
+        declared = self._cluster.pod_group(pod.group_key)
         if declared is None:
-            raise PluginError(f'podgroup.scheduling.k8s.io "{pod.group_key}" not found')
-        gang = declared.spec.scheduling_policy.gang
-        if gang is None:
+            why = group_not_found(GroupName(pod.group_key))
+            raise PluginError(f"failed to get podGroup {pod.group_key}: {why}")
+        if self._is_nested and declared.parent_key is not None:
+            root = self._tree.root_of_pod(pod)
+            if root is None:
+                raise PluginError(
+                    f"failed to build hierarchy snapshot: {group_not_found(GroupName(declared.parent_key, True))}"
+                )
+            return self._permit(pod, root, _quorum(root))
+        if declared.spec.scheduling_policy.gang is None:
             return None
-        group, is_trial = self._group(pod), context.state.find(GROUP_TRIAL)
-        if group.scheduled_count < gang.min_count:
-            if not is_trial:
-                # The members without a node are needed now: without this they may sit in backoff until the timeout.
-                self._services.activate(list(group.unscheduled.values()))
-            return Wait(TIMEOUT_S, "waiting for minCount pods from a gang to be scheduled")
-        if not is_trial:
-            self._allow_others(pod, group)
+        return self._permit(pod, GroupName(declared.key), "waiting for minCount pods from a gang to be scheduled")
+
+    def _permit(self, pod: Pod, root: GroupName, waiting: str) -> Wait | None:
+        """Let a pod go with all that wait in its tree of groups, if enough have a node; else it waits."""
+        groups = [self._groups.named(key) for key in self._tree.leaves(root)]
+        if not self._is_ready(root, count_scheduled):
+            # The members without a node are needed now: without this they may sit in backoff until the timeout.
+            self._services.activate([pod for group in groups for pod in group.unscheduled.values()])
+            return Wait(TIMEOUT_S, waiting)
+        for member_id in (each for group in groups for each in group.assumed if each != pod.id):
+            held = self._services.waiting.get(member_id)
+            if held is not None:
+                held.allow(self.name)
         return None
 
-    def enough_members(self, pod: Pod) -> int | None:
-        """minCount of a gang; any member goes where there is none."""
-        declared = self._declared(pod) if self._is_member(pod) else None
+    def _is_ready(self, name: GroupName, count: Counting) -> bool:
+        """Whether a PodGroup has enough members, or a CompositePodGroup enough groups that have."""
+        declared = self._tree.find(name)
         if declared is None:
-            return None
-        gang = declared.spec.scheduling_policy.gang
-        return 1 if gang is None else gang.min_count
+            return False
+        if not name.is_composite:
+            return count(self._groups.named(name.key)) >= _minimum(declared)
+        return sum(self._is_ready(child, count) for child in self._tree.children(name)) >= _minimum(declared)
 
-    def _allow_others(self, pod: Pod, group: PodGroupMembers) -> None:
-        """Release the members that wait in Permit: this pod completes the gang."""
-        for member_id in group.assumed:
-            waiting = self._services.waiting.get(member_id) if member_id != pod.id else None
-            if waiting is not None:
-                waiting.allow(self.name)
-
-    def _is_member(self, pod: Pod) -> bool:
-        """Whether the pod is scheduled with a group: never where groups are not kept."""
-        cluster = self._services.cluster
-        return cluster is not None and cluster.groups is not None and pod.group_key is not None
-
-    def _declared(self, pod: Pod) -> PodGroup | None:
-        """The pod's PodGroup object; None while it does not exist."""
+    @property
+    def _cluster(self) -> Cluster:
         assert self._services.cluster is not None
-        return self._services.cluster.pod_group(pod.group_key or "")
+        return self._services.cluster
 
-    def _group(self, pod: Pod) -> PodGroupMembers:
-        """The members that the scheduler knows; empty if it knows none."""
-        assert self._services.cluster is not None and self._services.cluster.groups is not None
-        return self._services.cluster.groups.of(pod) or PodGroupMembers()
+    @property
+    def _tree(self) -> GroupTree:
+        return self._cluster.group_tree
+
+    @property
+    def _groups(self) -> PodGroups:
+        """The members that the scheduler knows."""
+        assert self._cluster.groups is not None, "asked only where groups are kept"
+        return self._cluster.groups
+
+
+def _minimum(declared: AnyPodGroup) -> int:
+    assert isinstance(declared, PodGroup | CompositePodGroup)
+    return declared.min_count
+
+
+def _quorum(root: GroupName) -> str:
+    return f'waiting for composite pod group "{root.name}" tree to meet quorum'
+
+
+def count_all(members: PodGroupMembers) -> int:
+    return members.member_count
+
+
+def count_scheduled(members: PodGroupMembers) -> int:
+    return members.scheduled_count
 
 
 # ---- Queueing hints: which changes can complete the gang that a pod waits for.
 
 
 def joins_group(pod: Pod, change: Change) -> bool:
-    """Whether a pod came that is in the same group."""
+    """Whether a pod came that is in the same group, or in the same tree of groups."""
     _, new = pods_of(change)
-    return new is not None and new.group_key == pod.group_key
+    return new is not None and new.group_key is not None and _is_kin(pod, GroupName(new.group_key), change)
 
 
 def is_own_group(pod: Pod, change: Change) -> bool:
-    """Whether it is the pod's group that came."""
-    return change.new is not None and change.new.key == pod.group_key
+    """Whether it is the pod's group that came, or one of the same tree."""
+    return isinstance(change.new, AnyPodGroup) and _is_kin(pod, name_of(change.new), change)
+
+
+def lowers_minimum(pod: Pod, change: Change) -> bool:
+    """Whether the pod's group, or one of the same tree, needs fewer pods than before."""
+    if not (isinstance(change.old, PodGroup) and isinstance(change.new, PodGroup)):
+        return is_own_group(pod, change)
+    before, after = (each.spec.scheduling_policy.gang for each in (change.old, change.new))
+    is_lower = before is not None and after is not None and after.min_count < before.min_count
+    return is_lower and _is_kin(pod, name_of(change.new), change)
+
+
+def _is_kin(pod: Pod, other: GroupName, change: Change) -> bool:
+    """Whether a group is the one of the pod, or in the same tree. A pod without a group is in no tree."""
+    if pod.group_key is None:
+        return False
+    tree, own = change.cluster.group_tree, GroupName(pod.group_key)
+    if not tree.is_nested:
+        return own == other
+    root = tree.root_of(own)
+    return root is not None and root == tree.root_of(other)
 
 
 def _group_keys(pod: Pod | None) -> tuple[str | None, ...]:
@@ -169,8 +252,7 @@ class TopologyPlacementGenerator(PlacementGeneratePlugin):
         key = group.declared.topology_key
         if key is None:
             return [parent]
-        members = group.members
-        scheduled = [*members.assumed.values(), *members.assigned.values()]
+        scheduled = group.scheduled
         required = _domain_of(scheduled, key, group.nodes) if scheduled else None
         domains = self._domains(key, group.nodes, parent)
         if required is None:
@@ -236,7 +318,7 @@ class PodGroupPodsCount(PlacementScorePlugin):
 
     def score_placements(self, group: PodGroupContext, candidates: Sequence[PodGroupAssignments]) -> Scores:
         """Members that had a node before count as well, so that one more or less changes little."""
-        scheduled = group.members.scheduled_count
+        scheduled = len(group.scheduled)
         return np.array([scheduled + len(candidate.pods) for candidate in candidates], np.int64)
 
     def normalize_placements(self, group: PodGroupContext, scores: Scores) -> Scores:

@@ -3,11 +3,12 @@
 from collections.abc import Sequence
 
 from mooring.framework.contract.context import SchedulingContext
-from mooring.framework.contract.events import ITSELF, POD, Action, ClusterEvent, Registration, is_itself
+from mooring.framework.contract.events import TARGET_POD, Action, ClusterEvent, Registration
 from mooring.framework.contract.intents import Bind
 from mooring.framework.contract.points import BindPlugin, PreEnqueuePlugin, QueueSortPlugin
 from mooring.framework.contract.status import Rejection, final
 from mooring.model.pod import Pod
+from mooring.model.workloads import AnyPodGroup
 
 
 class SchedulingGates(PreEnqueuePlugin):
@@ -18,8 +19,7 @@ class SchedulingGates(PreEnqueuePlugin):
 
     def events(self) -> Sequence[Registration]:
         """Only an update of the pod itself that removes its last gates can help."""
-        opened = ClusterEvent(POD, Action.UPDATE_POD_SCHEDULING_GATES_ELIMINATED)
-        return (Registration(opened, is_itself, ITSELF),)
+        return (Registration(ClusterEvent(TARGET_POD, Action.UPDATE_POD_SCHEDULING_GATES_ELIMINATED)),)
 
     def pre_enqueue(self, pod: Pod) -> Rejection | None:
         if not pod.spec.scheduling_gates:
@@ -36,6 +36,10 @@ class PrioritySort(QueueSortPlugin):
     def sort_key(self, pod: Pod, queued_at: float) -> tuple[int, float]:
         """Higher priorities first; among equals the pod that has been queued longer."""
         return -pod.priority, queued_at
+
+    def group_sort_key(self, group: AnyPodGroup | None, pods: Sequence[Pod], queued_at: float) -> tuple[int, float]:
+        """A group has the priority of its root, whatever the priorities of its pods."""
+        return 0 if group is None else -group.priority, queued_at
 
 
 class DefaultBinder(BindPlugin):

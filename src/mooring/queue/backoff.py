@@ -1,18 +1,19 @@
 """Backoff: how long a pod that failed must wait while others are served, and the two heaps in which it waits.
 
 Pods that plugins rejected and pods that failed with an error wait apart: an idle scheduler may take the former before
-their time, never the latter. Members of pod groups wait with the latter: each attempt is one of the whole group.
+their time, never the latter. Pod groups wait with the latter.
 """
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from math import sqrt
 from typing import Any
 
 import msgspec
 
 from mooring.kit.clock import NS_PER_S
 from mooring.kit.heap import KeyedHeap
-from mooring.queue.entry import QueuedPod
+from mooring.queue.entry import QueuedEntity
 
 
 def duration_ns(count: int, initial_ns: int, max_ns: int) -> int:
@@ -44,21 +45,24 @@ class BackoffRule(msgspec.Struct, frozen=True):
     window_ns: int = NS_PER_S
     """1 rounds nothing."""
 
-    def until_ns(self, entry: QueuedPod) -> int:
+    def until_ns(self, entry: QueuedEntity) -> int:
         """The window in which the pod's backoff ends; worked out once after each return."""
         until = entry.backoff_until_ns
         if until is None:
-            wait_ns = duration_ns(entry.consecutive_errors or entry.unschedulable_count, self.initial_ns, self.max_ns)
+            count, size = entry.consecutive_errors or entry.unschedulable_count, entry.size
+            # The root of the number of pods keeps the longest backoff of a large group reasonable.
+            most_ns = self.max_ns if size < 2 else int(self.max_ns * sqrt(size))
+            wait_ns = duration_ns(count, self.initial_ns, most_ns)
             until = entry.backoff_until_ns = floor_ns(entry.timestamp_ns + wait_ns, self.window_ns)
         return until
 
-    def holds(self, entry: QueuedPod, now_ns: int) -> bool:
+    def holds(self, entry: QueuedEntity, now_ns: int) -> bool:
         """Whether the pod is still backing off."""
         if self.max_ns == 0 or not (entry.consecutive_errors or entry.unschedulable_count):
             return False
         return self.until_ns(entry) >= floor_ns(now_ns, self.window_ns)
 
-    def release_ns(self, entry: QueuedPod) -> int:
+    def release_ns(self, entry: QueuedEntity) -> int:
         """The first time at which the pod no longer backs off."""
         return self.until_ns(entry) + self.window_ns
 
@@ -73,6 +77,8 @@ class QueueSettings:
     """After so long an unschedulable pod is tried again, whatever it waits for."""
     pop_from_backoff: bool = True
     """An idle scheduler takes pods out of backoff early."""
+    pre_queueing_hints: bool = False
+    """Gate SchedulerPreQueueingHints: plugins say first which pods an event is about."""
 
     def backoff_rule(self) -> BackoffRule:
         window_ns = NS_PER_S if self.pop_from_backoff else 1
@@ -86,13 +92,13 @@ class BackoffQueue:
     it, and among errors, the first to come is the first to leave.
     """
 
-    def __init__(self, rule: BackoffRule, order: Callable[[QueuedPod], Any] | None) -> None:
+    def __init__(self, rule: BackoffRule, order: Callable[[QueuedEntity], Any] | None) -> None:
         until = rule.until_ns
         self.rule = rule
-        self.rejected: KeyedHeap[QueuedPod] = KeyedHeap(
+        self.rejected: KeyedHeap[QueuedEntity] = KeyedHeap(
             until if order is None else lambda entry: (until(entry), order(entry))
         )
-        self.errors: KeyedHeap[QueuedPod] = KeyedHeap(until)
+        self.errors: KeyedHeap[QueuedEntity] = KeyedHeap(until)
 
     def __len__(self) -> int:
         return len(self.rejected) + len(self.errors)
@@ -100,33 +106,32 @@ class BackoffQueue:
     def __contains__(self, key: str) -> bool:
         return key in self.rejected or key in self.errors
 
-    def __iter__(self) -> Iterator[QueuedPod]:
+    def __iter__(self) -> Iterator[QueuedEntity]:
         """All pods: first those rejected, then those with an error, each in the order in which they will leave."""
         yield from self.rejected.sorted()
         yield from self.errors.sorted()
 
-    def get(self, key: str) -> QueuedPod | None:
+    def get(self, key: str) -> QueuedEntity | None:
         return self.rejected.get(key) or self.errors.get(key)
 
-    def push(self, entry: QueuedPod) -> bool:
+    def push(self, entry: QueuedEntity) -> bool:
         """Add a pod. False: it was in the other heap as well, which must not be, and was removed there."""
-        may_leave_early = entry.rejectors and not entry.serves_backoff
-        own, other = (self.rejected, self.errors) if may_leave_early else (self.errors, self.rejected)
+        own, other = (self.rejected, self.errors) if entry.rejectors else (self.errors, self.rejected)
         own.push(entry)
         return other.remove(entry.key) is None
 
-    def update(self, entry: QueuedPod) -> None:
+    def update(self, entry: QueuedEntity) -> None:
         """The pod's content changed: bring it to its new position. Its backoff stays what it was."""
         (self.rejected if entry.key in self.rejected else self.errors).push(entry)
 
-    def remove(self, key: str) -> QueuedPod | None:
+    def remove(self, key: str) -> QueuedEntity | None:
         return self.rejected.remove(key) or self.errors.remove(key)
 
-    def pop_early(self) -> QueuedPod | None:
+    def pop_early(self) -> QueuedEntity | None:
         """Take the rejected pod whose turn comes first, though its backoff is not over."""
         return self.rejected.pop()
 
-    def pop_complete(self, now_ns: int) -> Iterator[QueuedPod]:
+    def pop_complete(self, now_ns: int) -> Iterator[QueuedEntity]:
         """Take every pod whose backoff is over."""
         for heap in (self.rejected, self.errors):
             while (entry := heap.peek()) is not None and not self.rule.holds(entry, now_ns):
@@ -146,7 +151,7 @@ class BackoffQueue:
             f"{e.key}: among the rejected, but no plugin rejected it" for e in self.rejected if not e.rejectors
         ]
         # A gate may object to a pod that is in backoff (activate): it is noted on the entry, which stays where it is.
-        rejected = [e for e in self.errors if e.rejectors and not e.is_gated and not e.serves_backoff]
+        rejected = [e for e in self.errors if e.rejectors and not e.is_gated]
         problems += [f"{entry.key}: among the errors, but rejected by plugins" for entry in rejected]
         problems += [f"{e.key}: in both backoff heaps" for e in self.rejected if e.key in self.errors]
         problems += [f"{e.key}: in backoff without an end" for e in self if e.backoff_until_ns is None]

@@ -1,22 +1,40 @@
-"""A pod in the queue, with what the queue remembers of it from one attempt to the next, and what the queue counts."""
+"""A pod or a pod group in the queue, with what the queue remembers of it from one attempt to the next, and what the queue
+counts."""
 
+from bisect import insort
 from collections import Counter
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import Literal, TypeVar
 
 import msgspec
 
+from mooring.cluster.pods.group_tree import GroupName
 from mooring.model.pod import Pod
 
 K = TypeVar("K")
 
-Place = Literal["active", "backoff", "unschedulable", "gated"]
-"""Where a queued pod is; the words are labels of metrics."""
+Place = Literal["active", "backoff", "unschedulable", "gated", "incomplete", "pending"]
+"""Where a queued pod is; the words are labels of metrics. The last two are for members of pod groups (group_queue.py)."""
 
 TellPod = Callable[[Pod, str], None]
 """Takes a sentence about a pod, for the story of the pod (`--explain`)."""
 ReportFault = Callable[[str, Exception | None], None]
 """Takes what should not have happened: a text, and the exception behind it if there is one."""
+
+
+def _ignore(text: str, error: Exception | None) -> None:
+    """Report nothing."""
+
+
+@dataclass(frozen=True)
+class QueueListeners:
+    """Receivers of what happens to pods in the queue."""
+
+    tell: TellPod | None = None
+    """Receives the story of each pod, line by line; None: no story is wanted."""
+    report: ReportFault = _ignore
+    """Receives what should not have happened: contradictions in the watch, faults of plugins after the fact."""
 
 
 class QueuedPod(msgspec.Struct, eq=False, gc=False):
@@ -48,8 +66,6 @@ class QueuedPod(msgspec.Struct, eq=False, gc=False):
     """How often in a row it came back without a plugin to blame."""
     backoff_until_ns: int | None = None
     """The end of its backoff, worked out when first needed (backoff.py); None again after each return."""
-    serves_backoff: bool = False
-    """Whether the pod stays in backoff to the end, also when nothing else waits."""
     unschedulable_plugins: tuple[str, ...] = ()
     """Plugins that rejected it; an event that one of them registered may move it."""
     pending_plugins: tuple[str, ...] = ()
@@ -72,6 +88,15 @@ class QueuedPod(msgspec.Struct, eq=False, gc=False):
         return self.gating_plugin != ""
 
     @property
+    def entries(self) -> "tuple[QueuedPod, ...]":
+        """The pods of the entity: the pod itself."""
+        return (self,)
+
+    @property
+    def size(self) -> int:
+        return 1
+
+    @property
     def rejectors(self) -> tuple[str, ...]:
         """All plugins that rejected it in its last attempt, or gated it since, each once."""
         pending = self.pending_plugins
@@ -85,6 +110,18 @@ class QueuedPod(msgspec.Struct, eq=False, gc=False):
         self.pending_plugins = tuple(sorted(set(pending)))
         self.gating_plugin = self.gating_message = ""
 
+    def note_return(self, now_ns: int) -> None:
+        """Note that the pod came back from an attempt: what the entry remembers decides how long the pod backs off."""
+        if self.rejectors:
+            self.unschedulable_count += 1
+            self.consecutive_errors = 0
+        else:
+            self.consecutive_errors += 1
+        self.timestamp_ns = now_ns
+        self.backoff_until_ns = None
+        self.was_flushed = False
+        self.flushed_ns = 0
+
     def __repr__(self) -> str:
         return f"QueuedPod({self.key}, attempts={self.attempts}, rejectors={list(self.rejectors)})"
 
@@ -94,8 +131,100 @@ def new_entry(pod: Pod, now_ns: int) -> QueuedPod:
     return QueuedPod(pod, now_ns, pod.key, pod.id)
 
 
+class QueuedGroup(msgspec.Struct, eq=False):
+    """A root pod group on its way to nodes, with the members that wait: upstream's QueuedPodGroupInfo.
+
+    It waits, backs off and is tried as one. What rejected its members is noted on their entries; the group itself has no
+    rejectors. Times are nanoseconds of the scheduler's clock.
+    """
+
+    root: GroupName
+    timestamp_ns: int
+    key: str
+    members: dict[str, list[QueuedPod]] = msgspec.field(default_factory=dict)
+    """By key of the PodGroup: the members that wait, in the order in which they are tried."""
+    initial_attempt_ns: int | None = None
+    attempts: int = 0
+    unschedulable_count: int = 0
+    """How often the group came back rejected since it was last scheduled."""
+    consecutive_errors: int = 0
+    backoff_until_ns: int | None = None
+    gating_plugin: str = ""
+    """The PreEnqueue plugin that holds a member back, and with it the group; empty: none does."""
+    gating_message: str = ""
+    was_flushed: bool = False
+    flushed_ns: int = 0
+
+    @property
+    def is_gated(self) -> bool:
+        return self.gating_plugin != ""
+
+    @property
+    def rejectors(self) -> tuple[str, ...]:
+        """Parity: a group has none of its own, so its backoff is that of an error: an idle scheduler does not end it."""
+        return ()
+
+    @property
+    def entries(self) -> list[QueuedPod]:
+        """All members that wait."""
+        return [entry for entries in self.members.values() for entry in entries]
+
+    @property
+    def size(self) -> int:
+        return sum(map(len, self.members.values()))
+
+    def add(self, entry: QueuedPod) -> None:
+        """Add a member: higher priorities come first, then those that were tried more often, then the oldest."""
+        insort(self.members.setdefault(entry.pod.group_key or "", []), entry, key=member_order)
+
+    def remove(self, entry: QueuedPod) -> None:
+        """Take a member out."""
+        group = entry.pod.group_key or ""
+        self.members[group].remove(entry)
+        if not self.members[group]:
+            del self.members[group]
+
+    def __repr__(self) -> str:
+        return f"QueuedGroup({self.key}, attempts={self.attempts}, members={self.size})"
+
+
+def member_order(entry: QueuedPod) -> tuple[int, int, int, str]:
+    """The order in which the members of a PodGroup are tried."""
+    return -entry.pod.priority, -entry.attempts, entry.timestamp_ns, entry.pod.name
+
+
+def group_entry(root: GroupName, first: QueuedPod) -> QueuedGroup:
+    """A group that comes to the queue with its first member.
+
+    Unlike upstream, a CompositePodGroup and a PodGroup of the same name are not taken for each other, and a member that comes
+    back alone from a binding that failed backs off: a binding that always fails would be tried at once, for ever.
+    """
+    group = QueuedGroup(
+        root,
+        first.timestamp_ns,
+        group_entry_key(root),
+        initial_attempt_ns=first.initial_attempt_ns,
+        unschedulable_count=first.unschedulable_count,
+        consecutive_errors=first.consecutive_errors,
+    )
+    group.add(first)
+    return group
+
+
+def group_entry_key(root: GroupName) -> str:
+    """The key of a group in the queue. Keys of pods have one slash."""
+    return f"{'compositepodgroup' if root.is_composite else 'podgroup'}/{root.key}"
+
+
+QueuedEntity = QueuedPod | QueuedGroup
+"""Upstream's QueuedEntityInfo: what waits as one."""
+
+
 # ---- Counters of the queue: plain numbers, which metrics read when they are collected.
 
+
+POD_ENTITY, GROUP_ENTITY = "pod", "podgroup"
+"""The types of entities of the queue: single pods, and groups, composite ones included."""
 
 POD_POPPED = "PodPopped"
 """The label under which the starts of attempts are counted among the in-flight events."""
@@ -123,14 +252,23 @@ class QueueCounters:
         "flushed",
         "hints",
         "incoming",
+        "incoming_groups",
         "kept_events",
+        "pre_hints",
         "rescued",
+        "uncounted",
         "unschedulable",
     )
 
     def __init__(self) -> None:
         self.incoming: LabelCounts[tuple[str, str]] = LabelCounts()
         """Counter: (queue, event label) -> pods that came in."""
+        self.incoming_groups: LabelCounts[tuple[str, str]] = LabelCounts()
+        """Counter: (queue, event label) -> pod groups that came in as entities; their pods are in both other counters."""
+        self.uncounted: LabelCounts[tuple[str, str]] = LabelCounts()
+        """Counter: (queue, event label) -> those of the pods that came in which do not count as entities that came in.
+
+        Hot: they are rare, so the entities are worked out from both (`incoming_entities`)."""
         self.kept_events: Counter[str] = Counter()
         """Gauge: event label -> events kept for pods in flight."""
         self.flights_begun = 0
@@ -140,6 +278,8 @@ class QueueCounters:
         """Gauge: (plugin, profile) -> pods that the plugin rejected."""
         self.hints: Counter[tuple[str, str, str]] = Counter()
         """Counter: (plugin, event label, outcome) -> hints that were asked."""
+        self.pre_hints: Counter[tuple[str, str]] = Counter()
+        """Counter: (plugin, all_pods or narrowed) -> events for which a plugin named the pods to ask about."""
         self.flushed = 0
         """Counter: pods that got another chance only because they had been unschedulable for too long."""
         self.rescued = 0
@@ -150,6 +290,27 @@ class QueueCounters:
         """Gauge: the kept events, and the starts of attempts that are under way among them (POD_POPPED)."""
         begun = {POD_POPPED: self.flights_begun - self.flights_ended} if self.flights_begun else {}
         return Counter({**self.kept_events, **begun})
+
+    @property
+    def incoming_entities(self) -> dict[tuple[str, str, str], int]:
+        """Counter: (queue, event label, type) -> entities that came in."""
+        pods = {(*key, POD_ENTITY): count - self.uncounted[key] for key, count in self.incoming.items()}
+        groups = {(*key, GROUP_ENTITY): count for key, count in self.incoming_groups.items()}
+        return {key: count for key, count in (pods | groups).items() if count}
+
+    def came_in(self, queue: str, label: str, entity: QueuedEntity, is_expected: bool = False) -> None:
+        """Count a pod or a group that came into a queue. An expected one does not count as an entity."""
+        key, is_group = (queue, label), isinstance(entity, QueuedGroup)
+        self.incoming[key] += entity.size
+        if is_group or is_expected:
+            self.uncounted[key] += entity.size
+        if is_group and not is_expected:
+            self.incoming_groups[key] += 1
+
+    def forget_entities(self) -> None:
+        """Begin to count entities anew."""
+        self.uncounted.clear()
+        self.incoming_groups.clear()
 
     def hold(self, entry: QueuedPod) -> None:
         """The pod counts as rejected by its plugins from now on."""

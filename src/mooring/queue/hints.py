@@ -4,15 +4,15 @@ A plugin registers events, each with an optional hint. A wrong no strands the po
 wrong yes costs one attempt. So everything in doubt is a yes here.
 """
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from enum import IntEnum
 from typing import TYPE_CHECKING, NamedTuple
 
 from mooring.framework.contract.events import (
     ASSIGNED_POD,
     EVERYTHING,
-    NODE,
-    UNSCHEDULABLE_POD,
+    TARGET_POD,
+    UNSCHEDULED_POD,
     Action,
     Change,
     ClusterEvent,
@@ -32,7 +32,7 @@ from mooring.framework.contract.points import (
 from mooring.model.pod import Pod
 from mooring.model.quantity import to_milli
 from mooring.model.requests import held_requests
-from mooring.queue.entry import QueueCounters, QueuedPod, ReportFault
+from mooring.queue.entry import QueueCounters, QueuedEntity, QueuedPod, ReportFault
 
 if TYPE_CHECKING:
     from mooring.framework.profile.profiles import Profile
@@ -42,9 +42,6 @@ Listeners = Mapping[str, tuple[Registration, ...]]
 
 REJECTING = (PreEnqueuePlugin, PreFilterPlugin, FilterPlugin, ReservePlugin, PermitPlugin)
 """The points at which a plugin can reject a pod in a way that an event may cure."""
-
-_NODE_TAINTED = Registration(ClusterEvent(NODE, Action.UPDATE_NODE_TAINT))
-"""Added to registrations for new nodes: see `with_taints`."""
 
 
 class ObservedEvent(NamedTuple):
@@ -72,6 +69,10 @@ class AskedHints(NamedTuple):
     """By which keys the event names the pods to ask about; none: all pods of the kind are asked about."""
 
 
+NamedPods = Mapping[str, Sequence[tuple[EventKeys, frozenset[Hashable]]]]
+"""Plugin -> the keys by which it names the pods that an event is about (upstream's PreQueueingHint)."""
+
+
 class QueueingStrategy(IntEnum):
     """The worth of an event to a pod that was rejected; the greater, the stronger. Upstream's queueingStrategy."""
 
@@ -89,21 +90,6 @@ def registrations_of(plugin: Plugin) -> Sequence[Registration]:
     registered = plugin.events()
     if registered is None:
         return EVERYTHING if isinstance(plugin, REJECTING) else ()
-    return with_taints(registered)
-
-
-def with_taints(registered: Sequence[Registration]) -> Sequence[Registration]:
-    """Add changes of taints for a plugin that waits for new nodes.
-
-    Parity: a node usually appears with taints and is usable only later, when they are removed; without this a pod that
-    waits for a node would miss that moment.
-    """
-    actions = Action(0)
-    for registration in registered:
-        if registration.event.resource == NODE:
-            actions |= registration.event.action
-    if actions & Action.ADD and not actions & Action.UPDATE_NODE_TAINT:
-        return (*registered, _NODE_TAINTED)
     return registered
 
 
@@ -151,8 +137,11 @@ class Hints:
         counters: QueueCounters,
         report: ReportFault,
         callers: Mapping[str, PluginCaller],
+        narrows: bool = False,
     ) -> None:
+        """`narrows`: the gate SchedulerPreQueueingHints is on."""
         self._maps = maps
+        self._narrows = narrows
         self._callers = callers
         self._counters = counters
         self._report = report
@@ -171,10 +160,17 @@ class Hints:
         self._last = event, plugins
         return plugins
 
-    def kind_of(self, entry: QueuedPod) -> RejectionKind:
-        """To which other unschedulable pods an event means the same."""
-        profile = entry.profile
-        return RejectionKind(profile if profile in self._maps else "", entry.rejectors, entry.gating_plugin)
+    def kind_of(self, entity: QueuedEntity) -> RejectionKind:
+        """To which other unschedulable pods an event means the same. A group is asked about what any member waits for; if
+        one of them waits for nothing in particular, about every event."""
+        if isinstance(entity, QueuedPod):
+            profile = entity.profile
+            return RejectionKind(profile if profile in self._maps else "", entity.rejectors, entity.gating_plugin)
+        entries = entity.entries
+        profiles = {entry.profile for entry in entries}
+        profile = profiles.pop() if len(profiles) == 1 and all(entry.rejectors for entry in entries) else ""
+        rejectors = sorted({plugin for entry in entries for plugin in entry.rejectors})
+        return RejectionKind(profile if profile in self._maps else "", tuple(rejectors), entity.gating_plugin)
 
     def keys_of(self, kind: RejectionKind) -> tuple[EventKeys, ...]:
         """The keys by which events name pods of this kind."""
@@ -209,12 +205,12 @@ class Hints:
         events = (event for plugin in entry.rejectors for event in self.events_of(plugin))
         return list(dict.fromkeys(name for event in events for name in event.names()))
 
-    def keys_of_pod(self, keys: EventKeys, entry: QueuedPod) -> frozenset[Hashable] | None:
-        """The keys of a pod; None: they cannot be told, so the pod is asked about every event."""
+    def keys_of_pod(self, keys: EventKeys, entity: QueuedEntity) -> frozenset[Hashable] | None:
+        """The keys of a pod, or of all members of a group; None: they cannot be told, so every event is asked about."""
         try:
-            return frozenset(keys.of_pod(entry.pod))
+            return frozenset(key for entry in entity.entries for key in keys.of_pod(entry.pod))
         except Exception as error:  # a plugin may raise anything
-            self._report(f"a plugin failed to say which events name pod {entry.key}", error)
+            self._report(f"a plugin failed to say which events name pod {entity.key}", error)
             return None
 
     def keys_of_change(self, keys: EventKeys, observed: ObservedEvent) -> frozenset[Hashable] | None:
@@ -226,6 +222,38 @@ class Hints:
             self._report(f"a plugin failed to say which pods {observed.label} names", error)
             return None
 
+    def named_pods(self, observed: ObservedEvent) -> NamedPods | None:
+        """The pods that plugins name for an event; None: any pod may be asked about.
+
+        Parity: plugins that registered the event and name no pods do not count, so pods that only they rejected are not
+        asked about if another plugin names others.
+        """
+        change = observed.change
+        if not self._narrows or observed.event.is_wildcard or (change.old is None and change.new is None):
+            return None
+        named: dict[str, list[tuple[EventKeys, frozenset[Hashable]]]] = {}
+        for hint_map in self._maps.values():
+            for plugin, registered in hint_map.listeners(observed.event).items():
+                for keys in (each.keys for each in registered if each.keys is not None and each.keys.narrows):
+                    names = self.keys_of_change(keys, observed)
+                    self._counters.pre_hints[plugin, "all_pods" if names is None else "narrowed"] += 1
+                    if names is None:
+                        return None
+                    named.setdefault(plugin, []).append((keys, names))
+        return named or None
+
+    def not_naming(self, entry: QueuedPod, named: NamedPods) -> frozenset[str]:
+        """The plugins that name pods, but not this one."""
+        return frozenset(
+            plugin
+            for plugin, all_keys in named.items()
+            if not any(self._has_name(entry, keys, names) for keys, names in all_keys)
+        )
+
+    def _has_name(self, entry: QueuedPod, keys: EventKeys, names: frozenset[Hashable]) -> bool:
+        own = self.keys_of_pod(keys, entry)
+        return own is None or not own.isdisjoint(names)
+
     def skip(self, kind: RejectionKind, asked: AskedHints, observed: ObservedEvent, count: int) -> None:
         """Count pods that have none of the event's keys: each hint says no about them. They count as asked, as upstream asks
         them."""
@@ -234,9 +262,20 @@ class Hints:
             self._counters.hints[plugin, label, QUEUE_SKIP] += count
             caller.hints_skipped(plugin, label, count)
 
-    def strategy_for(self, entry: QueuedPod, observed: ObservedEvent) -> QueueingStrategy:
+    def strategy_for_entity(self, entity: QueuedEntity, observed: ObservedEvent) -> QueueingStrategy:
+        """The worth of an event to a pod, or to the member of a group that the event helps most."""
+        found = QueueingStrategy.SKIP
+        for entry in entity.entries:
+            found = max(found, self.strategy_for(entry, observed))
+            if found is QueueingStrategy.IMMEDIATELY:
+                break
+        return found
+
+    def strategy_for(
+        self, entry: QueuedPod, observed: ObservedEvent, unasked: Collection[str] = ()
+    ) -> QueueingStrategy:
         """The worth of an event to a pod. Pods without a rejector failed with an error: any event gives them another
-        attempt."""
+        attempt. Plugins that are `unasked` said before that the event is not about the pod."""
         rejectors = entry.rejectors
         if not rejectors:
             return QueueingStrategy.AFTER_BACKOFF
@@ -248,7 +287,7 @@ class Hints:
             return QueueingStrategy.AFTER_BACKOFF
         listeners = hint_map.listeners(observed.event)
         for plugin in rejectors:  # those that wait for an event come first, so the first yes is the strongest
-            for registered in listeners.get(plugin, ()):
+            for registered in () if plugin in unasked else listeners.get(plugin, ()):
                 if self._ask(plugin, registered.hint, entry, observed):
                     is_awaited = plugin in entry.pending_plugins
                     return QueueingStrategy.IMMEDIATELY if is_awaited else QueueingStrategy.AFTER_BACKOFF
@@ -291,17 +330,18 @@ def _strategy_for_wildcard(entry: QueuedPod, change: Change) -> QueueingStrategy
 # ---- Changes of a pod, as the events that plugins register for.
 
 
-def pod_events(old: Pod, new: Pod) -> Sequence[ClusterEvent]:
+def pod_events(old: Pod, new: Pod, *, is_target: bool = False) -> Sequence[ClusterEvent]:
     """The events that an update of a pod amounts to, in the order in which hints are asked about them; at least one.
 
-    Parity: to lose one of several gates, or to begin to terminate, is an unspecific update.
+    `is_target`: hints are asked about the very pod. Parity: to lose one of several gates, or to begin to terminate, is an
+    unspecific update.
     """
-    is_assigned = bool(new.spec.node_name)
+    resource = ASSIGNED_POD if new.spec.node_name else TARGET_POD if is_target else UNSCHEDULED_POD
     # Hot: the usual change is one of the status: it cannot be one of labels, requests, gates or tolerations.
     if old.spec is new.spec and old.metadata is new.metadata and old.shape is new.shape:
-        return _CLAIMS_EVENTS[is_assigned] if _claims_changed(old, new) else _UNSPECIFIC_EVENTS[is_assigned]
+        return _CLAIMS_EVENTS[resource] if _claims_changed(old, new) else _UNSPECIFIC_EVENTS[resource]
     actions = [action for action, happened in _CHANGES if happened(old, new)]
-    return [_EVENTS[is_assigned, action] for action in actions or (Action.UPDATE,)]
+    return [_EVENTS[resource, action] for action in actions or (Action.UPDATE,)]
 
 
 def _labels_changed(old: Pod, new: Pod) -> bool:
@@ -314,6 +354,11 @@ def _shrank(old: Pod, new: Pod) -> bool:
         return False
     before, after = held_requests(old), held_requests(new)
     return any(name not in after or to_milli(after[name]) < to_milli(amount) for name, amount in before.items())
+
+
+def _grew(old: Pod, new: Pod) -> bool:
+    """Whether the pod holds more of some resource. It may hold less of another in the same update."""
+    return _shrank(new, old)
 
 
 def _resources(pod: Pod) -> tuple[object, ...]:
@@ -346,16 +391,18 @@ _CLAIMS_CHANGE = (Action.UPDATE_POD_GENERATED_RESOURCE_CLAIM, _claims_changed)
 _CHANGES = (
     (Action.UPDATE_POD_LABEL, _labels_changed),
     (Action.UPDATE_POD_SCALE_DOWN, _shrank),
+    (Action.UPDATE_POD_SCALE_UP, _grew),
     (Action.UPDATE_POD_SCHEDULING_GATES_ELIMINATED, _gates_vanished),
     (Action.UPDATE_POD_TOLERATION, _tolerations_changed),
     _CLAIMS_CHANGE,
 )
 """In upstream's order (podChangeExtracters)."""
 
+_POD_RESOURCES = (ASSIGNED_POD, UNSCHEDULED_POD, TARGET_POD)
 _EVENTS = {
-    (is_assigned, action): ClusterEvent(ASSIGNED_POD if is_assigned else UNSCHEDULABLE_POD, action)
-    for is_assigned in (True, False)
+    (resource, action): ClusterEvent(resource, action)
+    for resource in _POD_RESOURCES
     for action in (Action.UPDATE, *(action for action, _ in _CHANGES))
 }
-_UNSPECIFIC_EVENTS = {is_assigned: (_EVENTS[is_assigned, Action.UPDATE],) for is_assigned in (True, False)}
-_CLAIMS_EVENTS = {is_assigned: (_EVENTS[is_assigned, _CLAIMS_CHANGE[0]],) for is_assigned in (True, False)}
+_UNSPECIFIC_EVENTS = {resource: (_EVENTS[resource, Action.UPDATE],) for resource in _POD_RESOURCES}
+_CLAIMS_EVENTS = {resource: (_EVENTS[resource, _CLAIMS_CHANGE[0]],) for resource in _POD_RESOURCES}

@@ -5,7 +5,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from mooring.framework.contract.events import FORCE_ACTIVATE, UNSCHEDULABLE_POD_ADD, UNSCHEDULABLE_POD_UPDATE
+from mooring.cluster.pods.group_tree import GroupTree
+from mooring.framework.contract.events import FORCE_ACTIVATE, UNSCHEDULED_POD_ADD
 from mooring.framework.contract.plugin_caller import SUCCESS, PluginCaller, unwrapped
 from mooring.framework.contract.status import Rejection, describe
 from mooring.framework.profile.profiles import Profile
@@ -13,9 +14,8 @@ from mooring.kit.clock import NS_PER_S, Clock
 from mooring.kit.heap import KeyedHeap
 from mooring.model.pod import Pod
 from mooring.queue.backoff import BackoffQueue
-from mooring.queue.entry import Place, QueueCounters, QueuedPod, ReportFault, TellPod
+from mooring.queue.entry import Place, QueueCounters, QueuedEntity, QueuedGroup, QueuedPod, ReportFault, TellPod
 from mooring.queue.hints import QueueingStrategy
-from mooring.queue.nominations import Nominations
 from mooring.queue.unschedulable_pods import UnschedulablePods
 
 ATTEMPT_FAILED = "ScheduleAttemptFailure"
@@ -54,7 +54,18 @@ class Gates:
         self._report = report
         self._admissions = 0
 
-    def admit(self, entry: QueuedPod) -> bool:
+    def admit(self, entity: QueuedEntity) -> bool:
+        """Whether an entity may be queued. A group may if all its members may: each of them is asked about."""
+        if type(entity) is QueuedPod:
+            return self._admit_pod(entity)
+        assert isinstance(entity, QueuedGroup)
+        entity.gating_plugin = entity.gating_message = ""
+        for entry in entity.entries:
+            if not self._admit_pod(entry):
+                entity.gating_plugin, entity.gating_message = entry.gating_plugin, entry.gating_message
+        return not entity.gating_plugin
+
+    def _admit_pod(self, entry: QueuedPod) -> bool:
         """Whether the pod may be queued. The first plugin that objects is noted, and the others are not asked."""
         found = self._by_profile.get(entry.pod.spec.scheduler_name)
         if found is None:
@@ -108,23 +119,21 @@ class Gates:
         entry.gating_plugin, entry.gating_message = plugin, message
 
 
-_NOMINATING = frozenset((UNSCHEDULABLE_POD_ADD.label, UNSCHEDULABLE_POD_UPDATE.label))
-"""When pods become active by these, their status says where they are nominated."""
-
-
 @dataclass(slots=True)
 class Places:
     """Active, backoff and unschedulable pods; a pod is in one of them at most.
 
     Each move takes a label: what caused it, as metrics call it. It answers where the pod is now, which may be among the
     gated ones although it was meant to go elsewhere.
+
+    Parity: a move by strategy (`worth`) counts among the incoming entities only if it ends in another queue than the one
+    that the strategy names: active for IMMEDIATELY, backoff for AFTER_BACKOFF, unschedulable for SKIP.
     """
 
-    active: KeyedHeap[QueuedPod]
+    active: KeyedHeap[QueuedEntity]
     backoff: BackoffQueue
     unschedulable: UnschedulablePods
     gates: Gates
-    nominations: Nominations
     counters: QueueCounters
     clock: Clock
     report: ReportFault
@@ -132,8 +141,8 @@ class Places:
     pops_early: bool
     """Pods may be taken out of backoff early. So they meet the gates on their way in, and not again when they leave."""
 
-    def get(self, key: str) -> QueuedPod | None:
-        """The entry of a pod in any place."""
+    def get(self, key: str) -> QueuedEntity | None:
+        """The entity with a key in any place."""
         return self.active.get(key) or self.unschedulable.get(key) or self.backoff.get(key)
 
     def where(self, key: str) -> Place | None:
@@ -156,70 +165,86 @@ class Places:
             found.append("gated" if unschedulable.is_gated else "unschedulable")
         return found
 
-    def __iter__(self) -> Iterator[QueuedPod]:
-        """All pods: active and backoff in the order in which they will leave, unschedulable as they came."""
+    def __iter__(self) -> Iterator[QueuedEntity]:
+        """All entities: active and backoff in the order in which they will leave, unschedulable as they came."""
         yield from self.active.sorted()
         yield from self.backoff
         yield from self.unschedulable
 
-    def requeue(self, entry: QueuedPod, worth: QueueingStrategy, label: str) -> Place:
+    def requeue(self, entry: QueuedEntity, worth: QueueingStrategy, label: str) -> Place:
         """Bring a pod to where it belongs after something happened that was worth this much to it."""
         if worth is QueueingStrategy.SKIP:
-            return self.to_unschedulable(entry, label)
+            return self.to_unschedulable(entry, label, worth)
         if worth is QueueingStrategy.AFTER_BACKOFF and self.backoff.rule.holds(entry, self.clock.now_ns()):
-            return self.to_backoff(entry, label)
-        return self.to_active(entry, label)
+            return self.to_backoff(entry, label, worth)
+        return self.to_active(entry, label, worth=worth)
 
-    def to_active(self, entry: QueuedPod, label: str, from_backoff: bool = False) -> Place:
+    def to_active(
+        self, entry: QueuedEntity, label: str, from_backoff: bool = False, worth: QueueingStrategy | None = None
+    ) -> Place:
         """Make a pod active, if the gates let it in. A pod that may leave backoff early passed them on its way into
         backoff."""
         if not (from_backoff and self.pops_early) and not self.gates.admit(entry):
-            return self._to_gated(entry, label)
+            return self._to_gated(entry, label, worth)
+        is_pod = type(entry) is QueuedPod
         if entry.initial_attempt_ns is None:
             entry.initial_attempt_ns = self.clock.now_ns()
+        if not is_pod:
+            for member in entry.entries:
+                member.initial_attempt_ns = member.initial_attempt_ns or self.clock.now_ns()
         self.active.push(entry)  # first: should it fail, the pod stays where it is
         if self.unschedulable.filed:
             self.unschedulable.remove(entry.key)
         backoff = self.backoff
         if backoff.rejected.live or backoff.errors.live:
             backoff.remove(entry.key)
-        self.counters.incoming["active", label] += 1
-        if (entry.pod.status.nominated_node_name or self.nominations.node_of_pod) and label in _NOMINATING:
-            self.nominations.add(entry.pod)
+        if not is_pod:
+            self.counters.came_in("active", label, entry, worth is QueueingStrategy.IMMEDIATELY)
+        else:  # Hot: most pods come in here
+            self.counters.incoming["active", label] += 1
+            if worth is QueueingStrategy.IMMEDIATELY:
+                self.counters.uncounted["active", label] += 1
         if self.tell is not None:
             self._tell(entry, label, "active")
         return "active"
 
-    def to_backoff(self, entry: QueuedPod, label: str) -> Place:
+    def to_backoff(self, entry: QueuedEntity, label: str, worth: QueueingStrategy | None = None) -> Place:
         """Let a pod back off. The gates come first where it may be popped from there."""
         if self.pops_early and not self.gates.admit(entry):
-            return self._to_gated(entry, label)
+            return self._to_gated(entry, label, worth)
         if not self.backoff.push(entry):
             self.report(f"pod {entry.key} was in both backoff heaps", None)
         self.unschedulable.remove(entry.key)
-        self.counters.incoming["backoff", label] += 1
+        self.counters.came_in("backoff", label, entry, worth is QueueingStrategy.AFTER_BACKOFF)
         self._tell(entry, label, "backoff")
         return "backoff"
 
-    def to_unschedulable(self, entry: QueuedPod, label: str) -> Place:
+    def to_unschedulable(self, entry: QueuedEntity, label: str, worth: QueueingStrategy | None = None) -> Place:
         """File a pod as unschedulable, or anew if it is filed already."""
         if self.unschedulable.put(entry):
-            self.counters.incoming["unschedulable", label] += 1
+            self.counters.came_in("unschedulable", label, entry, worth is QueueingStrategy.SKIP)
         place: Place = "gated" if entry.is_gated else "unschedulable"
         self._tell(entry, label, place)
         return place
 
-    def _to_gated(self, entry: QueuedPod, label: str) -> Place:
-        """File a pod that a gate held back. One that is active or in backoff stays there: it passed the gates before."""
-        place = self.where(entry.key)
-        if place in ("active", "backoff"):
-            return place
+    def _to_gated(self, entry: QueuedEntity, label: str, worth: QueueingStrategy | None) -> Place:
+        """File a pod or group that a gate held back, wherever it was before."""
+        replaced = self.active.remove(entry.key) or self.backoff.remove(entry.key)
+        if isinstance(replaced, QueuedPod) and replaced is not entry:
+            self.counters.release(replaced)
         entry.was_flushed = False
-        return self.to_unschedulable(entry, label)
+        if isinstance(entry, QueuedGroup):
+            for member in entry.entries:
+                member.was_flushed = False
+        return self.to_unschedulable(entry, label, worth)
 
     def replace_pod(self, entry: QueuedPod, pod: Pod) -> None:
         """The pod of an entry was changed: bring the entry to where it belongs in the same place."""
         entry.pod, entry.uid = pod, pod.id
+        self.changed(entry)
+
+    def changed(self, entry: QueuedEntity) -> None:
+        """An entity was changed: bring it to where it belongs in the same place."""
         if entry.key in self.active:
             self.active.push(entry)
         elif entry.key in self.backoff:
@@ -227,14 +252,24 @@ class Places:
         else:
             self.unschedulable.put(entry)
 
+    def take_out(self, key: str) -> tuple[QueuedGroup, QueueingStrategy] | None:
+        """Take a group out, with the strategy that brings it back to the same place; None: it is in none."""
+        for place, worth in (
+            (self.active, QueueingStrategy.IMMEDIATELY),
+            (self.backoff, QueueingStrategy.AFTER_BACKOFF),
+            (self.unschedulable, QueueingStrategy.SKIP),
+        ):
+            found = place.remove(key)
+            if isinstance(found, QueuedGroup):
+                return found, worth
+        return None
+
     def remove(self, key: str) -> QueuedPod | None:
         """Take a pod out, wherever it is."""
-        entry = self.active.remove(key) or self.backoff.remove(key)
-        if entry is None:
-            entry = self.unschedulable.remove(key)
-            # Parity: only unschedulable pods are taken off the gauge; those deleted elsewhere stay on it.
-            if entry is not None:
-                self.counters.release(entry)
+        entry = self.active.remove(key) or self.backoff.remove(key) or self.unschedulable.remove(key)
+        if not isinstance(entry, QueuedPod):
+            return None
+        self.counters.release(entry)
         return entry
 
     def sizes(self) -> dict[Place, int]:
@@ -247,10 +282,12 @@ class Places:
             "gated": gated,
         }
 
-    def _tell(self, entry: QueuedPod, label: str, place: Place) -> None:
+    def _tell(self, entity: QueuedEntity, label: str, place: Place) -> None:
         if self.tell is not None:
-            until_ns = self.backoff.rule.release_ns(entry) if place == "backoff" else None
-            self.tell(entry.pod, moved(entry, label, place, until_ns))
+            until_ns = self.backoff.rule.release_ns(entity) if place == "backoff" else None
+            for entry in entity.entries:
+                is_member = entity is not entry
+                self.tell(entry.pod, moved(entry, label, place, until_ns, entity.gating_message if is_member else ""))
 
     def check(self) -> list[str]:
         """Invariants that do not hold, those of each place included."""
@@ -271,7 +308,7 @@ _NS_IN_S = float(NS_PER_S)
 """Hot: a division of two whole numbers of this size takes 60 % longer."""
 
 
-def order_of(profile: Profile, report: ReportFault) -> Callable[[QueuedPod], Any]:
+def order_of(profile: Profile, tree: GroupTree, report: ReportFault) -> Callable[[QueuedEntity], Any]:
     """The order of the active queue. Seconds as a float cannot tell times 200 ns apart, so nanoseconds decide then.
 
     A pod that the plugin fails on comes last: a move between places must not lose it.
@@ -279,9 +316,12 @@ def order_of(profile: Profile, report: ReportFault) -> Callable[[QueuedPod], Any
     sorter = profile.queue_sorts[0]
     sort_key = sorter.sort_key
 
-    def order(entry: QueuedPod) -> tuple[Any, ...]:
+    def order(entry: QueuedEntity) -> tuple[Any, ...]:
         try:
             queued_ns = entry.timestamp_ns
+            if isinstance(entry, QueuedGroup):
+                group, pods = tree.find(entry.root), [member.pod for member in entry.entries]
+                return 0, sorter.group_sort_key(group, pods, queued_ns / _NS_IN_S), queued_ns
             return 0, sort_key(entry.pod, queued_ns / _NS_IN_S), queued_ns
         except Exception as error:  # a plugin may raise anything
             report(f"QueueSort of plugin {sorter.name} failed on pod {entry.key}", error)
@@ -293,10 +333,12 @@ def order_of(profile: Profile, report: ReportFault) -> Callable[[QueuedPod], Any
 # ---- Sentences about what happens to a pod in the queue.
 
 
-def moved(entry: QueuedPod, label: str, place: Place, until_ns: int | None) -> str:
+def moved(entry: QueuedPod, label: str, place: Place, until_ns: int | None, gate_of_group: str = "") -> str:
     """A pod came to a place for a reason; `until_ns` is when its backoff will be over."""
-    if place == "gated":
+    if place == "gated" and entry.is_gated:
         return f"gated by {entry.gating_plugin}: {entry.gating_message}"
+    if place == "gated":
+        return f"gated with its group: {gate_of_group}"
     if place == "unschedulable":
         return f"unschedulable, {_failure(entry)}"
     where = "the active queue" if until_ns is None else f"backoff until {time_of_day(until_ns)}"
@@ -320,15 +362,15 @@ def _failure(entry: QueuedPod) -> str:
     """Why the last attempt failed, in a few words."""
     if entry.rejectors:
         return f"rejected by {', '.join(entry.rejectors)}"
-    return "sent back with its group" if entry.serves_backoff else "failed with an error"
+    return "sent back with its group" if entry.pod.group_key is not None else "failed with an error"
 
 
 def _cause(entry: QueuedPod, label: str) -> str:
     """The cause of a move, as the beginning of a sentence."""
     if label == ATTEMPT_FAILED:
-        was_woken = entry.rejectors and not entry.serves_backoff
+        was_woken = entry.rejectors and entry.pod.group_key is None
         return f"{_failure(entry)}{' but an event moved it meanwhile,' if was_woken else ','}"
     return _CAUSES.get(label) or f"moved by {label}"
 
 
-_CAUSES = {UNSCHEDULABLE_POD_ADD.label: "added", BACKOFF_COMPLETE: "backoff over,", FORCE_ACTIVATE.label: "activated,"}
+_CAUSES = {UNSCHEDULED_POD_ADD.label: "added", BACKOFF_COMPLETE: "backoff over,", FORCE_ACTIVATE.label: "activated,"}

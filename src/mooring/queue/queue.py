@@ -16,9 +16,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from mooring.cluster.cluster import Cluster
 from mooring.framework.contract.events import (
     FORCE_ACTIVATE,
-    UNSCHEDULABLE_POD_ADD,
-    UNSCHEDULABLE_POD_UPDATE,
+    TARGET_POD_UPDATE,
     UNSCHEDULABLE_TIMEOUT,
+    UNSCHEDULED_POD_ADD,
     Change,
     ClusterEvent,
     Registration,
@@ -30,8 +30,17 @@ from mooring.kit.heap import KeyedHeap
 from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
 from mooring.queue.backoff import BackoffQueue, QueueSettings
-from mooring.queue.entry import Place, QueueCounters, QueuedPod, ReportFault, TellPod, new_entry
-from mooring.queue.hints import HintMap, Hints, ObservedEvent, QueueingStrategy, pod_events
+from mooring.queue.entry import (
+    Place,
+    QueueCounters,
+    QueuedEntity,
+    QueuedGroup,
+    QueuedPod,
+    QueueListeners,
+    new_entry,
+)
+from mooring.queue.group_queue import GroupQueue
+from mooring.queue.hints import HintMap, Hints, NamedPods, ObservedEvent, QueueingStrategy, pod_events
 from mooring.queue.in_flight import InFlight
 from mooring.queue.nominations import Lookup, Nominations
 from mooring.queue.places import ATTEMPT_FAILED, BACKOFF_COMPLETE, POPPED_EARLY, Gates, Places, order_of, taken
@@ -40,7 +49,7 @@ from mooring.queue.unschedulable_pods import UnschedulablePods
 UNSCHEDULABLE_FLUSH_PERIOD_S = 30
 """How often `flush_unschedulable` is to be called, as upstream; `flush_backoff` on every whole second."""
 
-_ADDED = UNSCHEDULABLE_POD_ADD.label
+_ADDED = UNSCHEDULED_POD_ADD.label
 
 # Upstream's words in the error for a pod that is queued twice.
 _ALREADY_THERE: dict[Place, str] = {
@@ -48,6 +57,8 @@ _ALREADY_THERE: dict[Place, str] = {
     "backoff": "the backoff queue",
     "unschedulable": "unschedulable queue",
     "gated": "unschedulable queue",
+    "incomplete": "incompletePodGroupPods",
+    "pending": "pendingPodGroupPods",
 }
 
 
@@ -59,9 +70,8 @@ class SchedulingQueue:
     """All pods that wait for a node: upstream's PriorityQueue. It has no thread and no timer: its owner calls the two
     flushes.
 
-    `lookup` finds a pod by its key as the watch knows it, `cluster` is handed to hints. `tell` takes the story of each
-    pod, `report` what should not have happened. `other_rejectors` register events without being plugins. `callers` call
-    the plugins, by profile.
+    `lookup` finds a pod by its key as the watch knows it, `cluster` is handed to hints. `other_rejectors` register
+    events without being plugins. `callers` call the plugins, by profile.
     """
 
     def __init__(
@@ -74,8 +84,7 @@ class SchedulingQueue:
         settings: QueueSettings | None = None,
         other_rejectors: Mapping[str, Sequence[Registration]] | None = None,
         callers: Mapping[str, PluginCaller] | None = None,
-        tell: TellPod | None = None,
-        report: ReportFault | None = None,
+        listeners: QueueListeners | None = None,
     ) -> None:
         self.counters = counters = QueueCounters()
         self.nominations = Nominations(lookup, cluster.nominated)
@@ -83,43 +92,56 @@ class SchedulingQueue:
         """How many attempts were begun: the number of the current scheduling cycle."""
         self._clock = clock
         self._cluster = cluster
-        self._tell = tell
-        self._report = report or _ignore
+        listeners = listeners or QueueListeners()
+        self._tell, self._report = listeners.tell, listeners.report
         settings = settings or QueueSettings()
         self._max_unschedulable_ns = round(settings.max_unschedulable_s * NS_PER_S)
         self.in_flight = InFlight(counters)
         maps = {name: HintMap.of(profile, other_rejectors or {}) for name, profile in profiles.items()}
         callers = callers or {name: PluginCaller() for name in profiles}
-        self.hints = Hints(maps, counters, self._report, callers)
-        order = order_of(next(iter(profiles.values())), self._report)
+        self.hints = Hints(maps, counters, self._report, callers, settings.pre_queueing_hints)
+        order = order_of(next(iter(profiles.values())), cluster.group_tree, self._report)
         self.places = Places(
             active=KeyedHeap(order),
             backoff=BackoffQueue(settings.backoff_rule(), order if settings.pop_from_backoff else None),
             unschedulable=UnschedulablePods(self.hints),
             gates=Gates(profiles, counters, self._report, callers),
-            nominations=self.nominations,
             counters=counters,
             clock=clock,
             report=self._report,
-            tell=tell,
+            tell=self._tell,
             pops_early=settings.pop_from_backoff,
         )
+        heeds_groups = cluster.groups is not None
+        self.groups = GroupQueue(self.places, cluster.group_tree, counters, clock, self._tell) if heeds_groups else None
+        """The part for pod groups; None: pods are scheduled one by one, whatever group they name."""
 
     # ---- Pods come, change and go
 
     def add(self, pod: Pod) -> Place:
-        """A new pod without a node."""
+        """A new pod without a node. The node that its status names is kept for it even if a gate holds the pod back."""
+        if pod.status.nominated_node_name or self.nominations.node_of_pod:
+            self.nominations.add(pod)
+        groups = (
+            None if self.groups is None else self._groups_with(pod)
+        )  # Hot: without a call where there are no groups
+        if groups is not None:
+            return groups.add(new_entry(pod, self._clock.now_ns()))
         return self.places.to_active(new_entry(pod, self._clock.now_ns()), _ADDED)
 
     def update(self, old: Pod | None, new: Pod) -> Place | None:
         """A pod without a node was changed. Returns where it is now; None: in flight."""
         if new.id in self.in_flight:
-            for event in [UNSCHEDULABLE_POD_UPDATE] if old is None else pod_events(old, new):
+            for event in [TARGET_POD_UPDATE] if old is None else pod_events(old, new, is_target=True):
                 self.in_flight.record(self._observed(event, old, new))
             return None
-        entry = self.places.get(new.key)
-        if entry is None:
-            return self.places.to_active(new_entry(new, self._clock.now_ns()), UNSCHEDULABLE_POD_UPDATE.label)
+        groups = self._groups_with(new)
+        if groups is not None:
+            return self._update_member(groups, old, new)
+        entry = self._single(new.key)
+        if entry is None or entry.uid != new.id:
+            self.places.remove(new.key)
+            return self.add(new)
         old = old or entry.pod
         self.nominations.update(old, new)
         self.places.replace_pod(entry, new)
@@ -127,14 +149,32 @@ class SchedulingQueue:
             self._wake_updated(entry, old, new)
         return self.places.where(entry.key)
 
-    def _wake_updated(self, entry: QueuedPod, old: Pod, new: Pod) -> None:
-        """Move an unschedulable pod if its update can cure its rejection.
+    def _update_member(self, groups: GroupQueue, old: Pod | None, new: Pod) -> Place:
+        """A member of a pod group that is not in flight was changed."""
+        entry = groups.get(new.key)
+        if entry is None or entry.uid != new.id or entry.pod.group_key != new.group_key:
+            groups.remove(new.key)
+            return self.add(new)
+        old = old or entry.pod
+        self.nominations.update(old, new)
+        group = groups.replace_pod(entry, new)
+        if group is not None and group.key in self.places.unschedulable:
+            self._wake_updated(group, old, new)
+        return groups.where(new.key) or "pending"
+
+    def _single(self, key: str) -> QueuedPod | None:
+        """The entry of a pod that waits alone."""
+        entry = self.places.get(key)
+        return entry if isinstance(entry, QueuedPod) else None
+
+    def _wake_updated(self, entry: QueuedEntity, old: Pod, new: Pod) -> None:
+        """Move an unschedulable pod, or the group with it, if its update can cure its rejection.
 
         Parity: unlike other events, its own update reaches a gated pod even if the gating plugin did not register it.
         """
-        for event in pod_events(old, new):
+        for event in pod_events(old, new, is_target=True):
             observed = self._observed(event, old, new)
-            worth = self.hints.strategy_for(entry, observed)
+            worth = self.hints.strategy_for_entity(entry, observed)
             if worth is QueueingStrategy.SKIP:
                 continue
             if self.places.requeue(entry, worth, observed.label) in ("active", "backoff"):
@@ -144,13 +184,15 @@ class SchedulingQueue:
         """A pod is gone, or has a node. One that is in flight is left to its attempt."""
         self.nominations.delete(pod.id)
         entry = self.places.remove(pod.key)
+        if entry is None and self.groups is not None:
+            entry = self.groups.remove(pod.key)
         if entry is not None and self._tell is not None:
             self._tell(entry.pod, "deleted from the queue")
 
     # ---- Attempts
 
-    def pop(self) -> QueuedPod | None:
-        """Take the next pod for an attempt, or None if none may be tried yet.
+    def pop(self) -> QueuedEntity | None:
+        """Take the next pod, or pod group, for an attempt, or None if none may be tried yet.
 
         An idle scheduler takes rejected pods before their backoff is over.
         """
@@ -164,18 +206,20 @@ class SchedulingQueue:
             if self._take_off(entry, is_early):
                 return entry
 
-    def _pop_early(self) -> QueuedPod | None:
+    def _pop_early(self) -> QueuedEntity | None:
         """The rejected pod whose backoff ends first: there is nothing else to do (gate SchedulerPopFromBackoffQ)."""
         if not self.places.pops_early:
             return None
         entry = self.places.backoff.pop_early()
         if entry is not None:
-            self.counters.incoming["active", POPPED_EARLY] += 1
+            self.counters.came_in("active", POPPED_EARLY, entry)
         return entry
 
-    def _take_off(self, entry: QueuedPod, is_early: bool) -> bool:
+    def _take_off(self, entry: QueuedEntity, is_early: bool) -> bool:
         """The pod is in flight from now on. False: it was already, so this second entry of it is dropped."""
         entry.attempts += 1
+        if isinstance(entry, QueuedGroup):
+            return self._take_group_off(entry)
         if not self.in_flight.start(entry):
             self._report(f"the same pod is tracked in multiple places in the scheduler: {entry.key}", None)
             return False
@@ -186,14 +230,25 @@ class SchedulingQueue:
             self._tell(entry.pod, taken(entry, is_early))
         return True
 
-    def pop_member(self, pod: Pod) -> QueuedPod | None:
-        """Take this pod for an attempt, wherever it waits; None: a gate holds it back, or it does not wait."""
-        waiting = self.places.get(pod.key)
-        if waiting is None or waiting.uid != pod.id:
-            return None
-        self.activate((pod,))
-        entry = self.places.active.remove(pod.key)
-        return entry if entry is not None and self._take_off(entry, is_early=False) else None
+    def _take_group_off(self, group: QueuedGroup) -> bool:
+        """All members are in flight from now on, except those that were already: their entries are dropped. False: no
+        member is left."""
+        assert self.groups is not None, "there are groups only where they are heeded"
+        self.groups.popped(group)
+        for entry in group.entries:
+            entry.attempts += 1
+            if not self.in_flight.start(entry):
+                self._report(f"the same pod is tracked in multiple places in the scheduler: {entry.key}", None)
+                group.remove(entry)
+        if not group.members:
+            self.groups.in_cycle = ""
+            return False
+        self.attempts += 1
+        for entry in group.entries:
+            self.counters.release(entry)
+            if self._tell is not None:
+                self._tell(entry.pod, taken(entry, is_early=False))
+        return True
 
     def done(self, uid: str, *, placed: bool = True) -> None:
         """The attempt is over: the pod has its node, or (`placed=False`) need not come back. A second call does
@@ -208,43 +263,31 @@ class SchedulingQueue:
         The pod waits for an event, or if one came during the attempt, or after an error, for its backoff to end.
         """
         try:
-            place = self.places.where(entry.key)
+            place = self.where(entry.key)
             if place is not None:
                 raise AlreadyQueued(f"Pod {entry.key} is already present in {_ALREADY_THERE[place]}")
-            self._note_return(entry)
+            entry.note_return(self._clock.now_ns())
+            self.counters.hold(entry)
+            groups = self._groups_with(entry.pod)
+            if groups is not None:
+                return groups.add(entry)
             return self.places.requeue(entry, self._strategy_after_flight(entry), ATTEMPT_FAILED)
         finally:
             self.in_flight.finish(entry.uid)
 
-    def _note_return(self, entry: QueuedPod) -> None:
-        """Update what the entry remembers of its attempts; it decides how long the pod backs off."""
-        if entry.rejectors:
-            entry.unschedulable_count += 1
-            entry.consecutive_errors = 0
-        else:
-            entry.consecutive_errors += 1
-        entry.timestamp_ns = self._clock.now_ns()
-        entry.backoff_until_ns = None
-        entry.was_flushed = False
-        entry.flushed_ns = 0
-        entry.serves_backoff = self._is_member(entry)
-        self.counters.hold(entry)
-
-    def _is_member(self, entry: QueuedPod) -> bool:
-        """Whether the pod is scheduled together with others."""
-        return self._cluster.groups is not None and entry.pod.group_key is not None
+    def _groups_with(self, pod: Pod) -> GroupQueue | None:
+        """The part of the queue in which the pod waits with its group; None: it waits alone, as a resize does."""
+        is_alone = pod.group_key is None or self._cluster.is_resize(pod)
+        return None if is_alone else self.groups
 
     def _strategy_after_flight(self, entry: QueuedPod) -> QueueingStrategy:
-        """The worth of the events during the attempt to the pod: the strongest counts.
-
-        Parity: members of a pod group always come back, as what one of them waits for is not what the group waits for.
-        """
-        if not entry.rejectors or self._is_member(entry):
+        """The worth of the events during the attempt to the pod: the strongest counts."""
+        if not entry.rejectors:
             return QueueingStrategy.AFTER_BACKOFF
         observed_events = self.in_flight.since_start(entry.uid)
         if observed_events is None:
             self._report(
-                "in flight Pod isn't found in the scheduling queue. "
+                "in flight entity isn't found in the scheduling queue. "
                 "If you see this error log, it's likely a bug in the scheduler",
                 None,
             )
@@ -271,13 +314,21 @@ class SchedulingQueue:
         if not interested and not event.is_wildcard:
             return
         observed = self._observed(event, old, new)
-        self._wake(self.places.unschedulable.concerned(observed, admits), observed)
+        named = self.hints.named_pods(observed)
+        self._wake(self.places.unschedulable.concerned(observed, admits, counts_others=named is None), observed, named)
         self.in_flight.record(observed)
 
-    def _wake(self, entries: Iterable[QueuedPod], observed: ObservedEvent) -> None:
-        """Requeue those of these unschedulable pods that the event could help."""
+    def _wake(self, entries: Iterable[QueuedEntity], observed: ObservedEvent, named: NamedPods | None = None) -> None:
+        """Requeue those of these unschedulable pods and groups that the event could help; of pods that plugins name, if they
+        do."""
         for entry in entries:
-            worth = self.hints.strategy_for(entry, observed)
+            if type(entry) is QueuedPod:  # Hot: without a call in between
+                unasked = self.hints.not_naming(entry, named) if named is not None else ()
+                if named is not None and len(unasked) == len(named):
+                    continue
+                worth = self.hints.strategy_for(entry, observed, unasked)
+            else:
+                worth = self.hints.strategy_for_entity(entry, observed)
             if worth is not QueueingStrategy.SKIP and self.places.unschedulable.remove(entry.key) is not None:
                 self.places.requeue(entry, worth, observed.label)
 
@@ -287,6 +338,11 @@ class SchedulingQueue:
         One that is in flight will back off instead of being unschedulable if its attempt fails.
         """
         for pod in pods:
+            groups = self._groups_with(pod)
+            if groups is not None:
+                if not groups.activate(pod) and pod.id in self.in_flight:
+                    self.in_flight.record(self._observed(FORCE_ACTIVATE, None, pod))
+                continue
             place = self.places.where(pod.key)
             if place is not None and place != "active":
                 entry = self.places.get(pod.key)
@@ -297,8 +353,14 @@ class SchedulingQueue:
 
     def reconsider(self, pod: Pod) -> None:
         """The reason why a gate held a pod back is gone: queue it as the event would have done that the gate kept from it."""
-        entry = self.places.unschedulable.get(pod.key)
-        if entry is not None and entry.uid == pod.id and entry.is_gated:
+        entry: QueuedEntity | None = self.places.unschedulable.get(pod.key)
+        groups = self._groups_with(pod)
+        if groups is not None:
+            group = groups.entity_of(pod)
+            entry = None if group is None else self.places.unschedulable.get(group.key)
+        elif isinstance(entry, QueuedPod) and entry.uid != pod.id:
+            return
+        if entry is not None and entry.is_gated:
             self.places.requeue(entry, QueueingStrategy.AFTER_BACKOFF, FORCE_ACTIVATE.label)
 
     def flush_backoff(self) -> None:
@@ -316,28 +378,35 @@ class SchedulingQueue:
         overdue = [entry for entry in self.places.unschedulable if max(entry.timestamp_ns, entry.flushed_ns) < since_ns]
         if not overdue:
             return
-        for entry in overdue:
-            entry.was_flushed, entry.flushed_ns = True, now_ns
+        for entity in overdue:
+            entity.flushed_ns = now_ns
+            for entry in (entity, *entity.entries):
+                entry.was_flushed = True
         observed = self._observed(UNSCHEDULABLE_TIMEOUT, None, None)
         self._wake(overdue, observed)
         self.counters.flushed += sum(entry.was_flushed for entry in overdue)
         self.in_flight.record(observed)
 
-    # ---- The same pods in another queue
+    # ---- Copying the pods into another queue
 
-    def entries_by_place(self) -> dict[str, list[QueuedPod]]:
-        """All entries by where they are, in the order in which `take_over` must get them."""
+    def entities_by_place(self) -> dict[str, list[QueuedEntity]]:
+        """All entities by where they are, in the order in which `take_over` must get them."""
         places = self.places
         return {
             "active": list(places.active),
             "backoff": [*places.backoff.rejected, *places.backoff.errors],
             "unschedulable": list(places.unschedulable),
-            "in flight": self.in_flight.entries(),
+            "incomplete": [] if self.groups is None else list(self.groups.incomplete),
+            "in flight": list(self.in_flight.entries()),
         }
 
-    def take_over(self, entries: Mapping[str, Iterable[QueuedPod]], attempts: int) -> None:
-        """Put the entries of another queue where they were. This queue must be empty; no gate is asked again."""
+    def take_over(self, entries: Mapping[str, Iterable[QueuedEntity]], attempts: int) -> None:
+        """Put the entities of another queue where they were. This queue must be empty; no gate is asked again."""
         self.attempts = attempts
+        if self.groups is not None:
+            waiting = (*entries["active"], *entries["backoff"], *entries["unschedulable"])
+            incomplete = (entry for entry in entries["incomplete"] if isinstance(entry, QueuedPod))
+            self.groups.take_over((each for each in waiting if isinstance(each, QueuedGroup)), incomplete)
         for entry in entries["active"]:
             self.places.active.push(entry)
         for entry in entries["backoff"]:
@@ -345,6 +414,7 @@ class SchedulingQueue:
         for entry in entries["unschedulable"]:
             self.places.unschedulable.put(entry)
         for entry in entries["in flight"]:
+            assert isinstance(entry, QueuedPod), "pods are in flight one by one"
             self.in_flight.start(entry)
 
     def put_right(self, key: str, pod: Pod | None) -> None:
@@ -352,22 +422,40 @@ class SchedulingQueue:
         found = self.places.remove(key)
         while self.places.remove(key) is not None:
             pass
+        if self.groups is not None:
+            found = self.groups.remove(key) or found
         if pod is None:
             return
         self.in_flight.finish(pod.id)
-        entry = found if found is not None and found.uid == pod.id else new_entry(pod, self._clock.now_ns())
+        if found is not None and found.uid == pod.id:
+            entry = found
+            self.counters.hold(entry)
+        else:
+            entry = new_entry(pod, self._clock.now_ns())
         entry.pod = pod
-        self.places.to_active(entry, FORCE_ACTIVATE.label)
+        groups = self._groups_with(pod)
+        if groups is not None:
+            groups.add(entry)
+        else:
+            self.places.to_active(entry, FORCE_ACTIVATE.label)
 
     # ---- Views for callers outside of the queue
 
     def backoff_ends_ns(self, entry: QueuedPod) -> int:
-        """When a pod in backoff leaves it at the latest."""
-        return self.places.backoff.rule.release_ns(entry)
+        """When a pod in backoff leaves it at the latest, alone or with its group."""
+        group = self.groups.entity_of(entry.pod) if self.groups is not None else None
+        return self.places.backoff.rule.release_ns(group or entry)
 
     def where(self, key: str) -> Place | None:
         """Where a pod waits; None: it is in flight, or unknown."""
-        return self.places.where(key)
+        place = self.places.where(key)
+        return self.groups.where(key) if place is None and self.groups is not None else place
+
+    def all_with(self, key: str) -> list[Place]:
+        """All places that have the pod. More than one is a fault, which the self-check looks for."""
+        found = self.places.all_with(key)
+        place = self.groups.where(key) if self.groups is not None else None
+        return found if place is None else [*found, place]
 
     def is_in_flight(self, uid: str) -> bool:
         """Whether an attempt of the pod is under way."""
@@ -375,15 +463,25 @@ class SchedulingQueue:
 
     def get(self, key: str) -> QueuedPod | None:
         """The entry of a pod that waits somewhere."""
-        return self.places.get(key)
+        entry = self._single(key)
+        return self.groups.get(key) if entry is None and self.groups is not None else entry
+
+    def gate_of(self, entry: QueuedPod) -> str:
+        """Why a gate holds a pod back, or another member of its group and the pod with it; empty: none does."""
+        group = self.groups.entity_of(entry.pod) if self.groups is not None and not entry.is_gated else None
+        return entry.gating_message if group is None else group.gating_message
 
     def entries(self) -> list[QueuedPod]:
         """All pods that wait: active and backoff in the order in which they will leave, unschedulable as they came."""
-        return list(self.places)
+        waiting = [entry for entity in self.places for entry in entity.entries]
+        return waiting if self.groups is None else [*waiting, *self.groups.incomplete, *self.groups.pending]
 
     def pending_counts(self) -> dict[Place, int]:
         """The gauge of pending pods."""
-        return self.places.sizes()
+        sizes = self.places.sizes()
+        for place, count in self.groups.more_pods().items() if self.groups is not None else ():
+            sizes[place] = sizes.get(place, 0) + count
+        return sizes
 
     def has_next(self) -> bool:
         """Whether `pop` would find a pod."""
@@ -399,12 +497,9 @@ class SchedulingQueue:
     def check(self) -> list[str]:
         """Invariants that do not hold."""
         problems = self.places.check() + self.in_flight.check() + self.nominations.check()
-        return problems + [f"{e.key}: queued, but in flight too" for e in self.places if e.uid in self.in_flight]
+        problems += [f"{e.key}: queued, but in flight too" for e in self.entries() if e.uid in self.in_flight]
+        return problems + (self.groups.check() if self.groups is not None else [])
 
     def _observed(self, event: ClusterEvent, old: KubeObject | None, new: KubeObject | None) -> ObservedEvent:
         """An event with its objects and its label."""
         return ObservedEvent(event, Change(old, new, self._cluster), event.label)
-
-
-def _ignore(text: str, error: Exception | None) -> None:
-    """The default `report`."""

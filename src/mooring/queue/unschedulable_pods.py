@@ -6,14 +6,14 @@ from typing import NamedTuple
 
 from mooring.framework.contract.events import ClusterEvent, EventKeys
 from mooring.model.pod import Pod
-from mooring.queue.entry import QueuedPod
+from mooring.queue.entry import QueuedEntity
 from mooring.queue.hints import AskedHints, Hints, ObservedEvent, RejectionKind
 
 
 class _Filed(NamedTuple):
     """An unschedulable pod as it was when it was filed: `put` must find its traces after the entry has changed."""
 
-    entry: QueuedPod
+    entry: QueuedEntity
     sequence: int
     kind: RejectionKind
     keys: tuple[frozenset[Hashable] | None, ...]
@@ -65,8 +65,8 @@ class _Drawer:
             found = self._asked[event] = self._hints.asked(self._kind, event)
             return found
 
-    def concerned(self, asked: AskedHints, observed: ObservedEvent) -> Iterable[_Filed]:
-        """The pods that the event names, or all if it names none. The others are counted as asked."""
+    def concerned(self, asked: AskedHints, observed: ObservedEvent, counts_others: bool) -> Iterable[_Filed]:
+        """The pods that the event names, or all if it names none. The others may be counted as asked."""
         found: dict[str, _Filed] = {}
         for keys in asked.keys:
             names = self._hints.keys_of_change(keys, observed)
@@ -77,11 +77,12 @@ class _Drawer:
                 found.update(index.get(each, ()))
         if not asked.keys:
             return self.filed.values()
-        if len(found) < len(self.filed):
-            self._hints.skip(self._kind, asked, observed, len(self.filed) - len(found))
+        if counts_others and len(found) < len(self.filed):
+            skipped = sum(filed.entry.size for key, filed in self.filed.items() if key not in found)
+            self._hints.skip(self._kind, asked, observed, skipped)
         return found.values()
 
-    def keys_of(self, entry: QueuedPod) -> tuple[frozenset[Hashable] | None, ...]:
+    def keys_of(self, entry: QueuedEntity) -> tuple[frozenset[Hashable] | None, ...]:
         """The keys of a pod, for each index."""
         return tuple(self._hints.keys_of_pod(each, entry) for each in self.indexes)
 
@@ -120,14 +121,14 @@ class UnschedulablePods:
     def __contains__(self, key: str) -> bool:
         return key in self.filed
 
-    def __iter__(self) -> Iterator[QueuedPod]:
+    def __iter__(self) -> Iterator[QueuedEntity]:
         return (filed.entry for filed in self.filed.values())
 
-    def get(self, key: str) -> QueuedPod | None:
+    def get(self, key: str) -> QueuedEntity | None:
         filed = self.filed.get(key)
         return filed.entry if filed is not None else None
 
-    def put(self, entry: QueuedPod) -> bool:
+    def put(self, entry: QueuedEntity) -> bool:
         """Add a pod, or file it anew after it was changed. Returns whether it was not there before."""
         old = self.filed.get(entry.key)
         if old is not None:
@@ -144,7 +145,7 @@ class UnschedulablePods:
         self.gated += bool(kind.gating_plugin)
         return old is None
 
-    def remove(self, key: str) -> QueuedPod | None:
+    def remove(self, key: str) -> QueuedEntity | None:
         """Take a pod out; None: it was not there."""
         filed = self.filed.pop(key, None)
         if filed is None:
@@ -152,18 +153,20 @@ class UnschedulablePods:
         self._unfile(filed)
         return filed.entry
 
-    def concerned(self, observed: ObservedEvent, admits: Callable[[Pod], bool] | None = None) -> list[QueuedPod]:
+    def concerned(
+        self, observed: ObservedEvent, admits: Callable[[Pod], bool] | None = None, *, counts_others: bool = True
+    ) -> list[QueuedEntity]:
         """The pods that hints have to be asked about, of those that `admits` lets in, in the order in which they were
-        unschedulable. Pods that the event does not name are counted as asked."""
+        unschedulable. Pods that the event does not name are counted as asked (`counts_others`)."""
         found: list[_Filed] = []
         for drawer in self._drawers.values():
             asked = drawer.asked(observed.event)
             if asked is None:
                 continue
             if admits is None:
-                found += drawer.concerned(asked, observed)
+                found += drawer.concerned(asked, observed, counts_others)
             else:
-                found += [filed for filed in drawer.filed.values() if admits(filed.entry.pod)]
+                found += [filed for filed in drawer.filed.values() if any(admits(e.pod) for e in filed.entry.entries)]
         found.sort(key=_BY_SEQUENCE)
         return [filed.entry for filed in found]
 
@@ -183,7 +186,7 @@ class UnschedulablePods:
             entry, drawer = filed.entry, self._drawers.get(filed.kind)
             if entry.key != key:
                 problems.append(f"{entry.key}: filed as {key}")
-            if not entry.rejectors:
+            if not entry.rejectors and not entry.is_gated:
                 problems.append(f"{key}: unschedulable, but no plugin rejected it")
             if filed.kind != self._hints.kind_of(entry):
                 problems.append(f"{key}: unschedulable, and changed since it was filed")

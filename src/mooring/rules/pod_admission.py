@@ -42,6 +42,19 @@ def drop_disabled_fields(spec: JsonObject, gates: Mapping[str, bool]) -> None:
             constraint.pop("matchLabelKeys", None)
 
 
+_OLD_ANNOTATIONS = frozenset(
+    f"pod.{stage}.kubernetes.io/init-container{end}" for stage in ("alpha", "beta") for end in ("s", "-statuses")
+)
+"""Annotations of Kubernetes 1.5, before pods had init containers."""
+
+
+def drop_old_annotations(metadata: JsonObject) -> None:
+    """Take off the annotations that once stood for init containers: API servers never store them."""
+    held = metadata.get("annotations") or {}
+    if _OLD_ANNOTATIONS & held.keys():
+        metadata["annotations"] = {key: value for key, value in held.items() if key not in _OLD_ANNOTATIONS}
+
+
 def merges_spread_keys(gates: Mapping[str, bool]) -> bool:
     """Whether the API server writes matchLabelKeys of spread constraints into their selectors."""
     return gates.get(LABEL_KEYS_GATE, True) and gates.get(f"{LABEL_KEYS_GATE}SelectorMerge", True)

@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping
 from mooring.api.decode import decode_as
 from mooring.api.json_objects import JsonObject, fill
 from mooring.model.pod import Pod
-from mooring.model.quantity import NANO, round_up, to_milli
-from mooring.model.requests import Accounting, Amounts, are_readable, effective_requests
+from mooring.model.quantity import NANO, parse, round_up, to_milli
+from mooring.model.requests import Accounting, Amounts, are_readable, effective_requests, is_pod_level
 
 DEFAULT_SCHEDULER = "default-scheduler"
 
@@ -44,8 +44,6 @@ def complete_pod(pod: JsonObject) -> None:
         complete_requests(container.setdefault("resources", {}))
         if spec.get("hostNetwork"):
             _take_host_ports(container)
-    if spec.get("resources"):
-        _complete_whole(spec, spec["resources"])
     complete_pod_spec(spec)
 
 
@@ -133,21 +131,42 @@ def _complete_volume(volume: JsonObject) -> None:
         _round_resources(claim.get("resources"))
 
 
-def _complete_whole(spec: JsonObject, whole: JsonObject) -> None:
-    """Default `spec.resources`, the resources of the pod as a whole.
+def complete_whole(spec: JsonObject) -> None:
+    """Default `spec.resources`, the resources of the pod as a whole. The API server does so after admission, when all
+    containers have theirs.
 
-    Its hugepages limits include those of the containers. If it has limits, a missing request of cpu or memory is the sum
-    over the containers, and any other missing request is the limit.
+    Its hugepages limits include those of the containers. A missing request of cpu or memory is the sum over the containers,
+    any other missing request is the limit. A missing limit is the sum over the containers if all of them have one, but not
+    less than the request.
     """
-    if not (whole.get("requests") or whole.get("limits")):
+    whole = spec.get("resources") or {}
+    requests, limits = dict(whole.get("requests") or {}), dict(whole.get("limits") or {})
+    if not (requests or limits):
         return
-    held = {**(whole.get("requests") or {}), **(whole.get("limits") or {})}
-    for name, nano in _inside(spec, "limits").items():
-        if name.startswith("hugepages-") and name not in held:
-            whole["limits"] = {**(whole.get("limits") or {}), name: _write(nano)}
-    if whole.get("limits"):
-        asked = {name: _write(nano) for name, nano in _inside(spec, "requests").items() if name in ("cpu", "memory")}
-        whole["requests"] = {**whole["limits"], **asked, **(whole.get("requests") or {})}
+    summed = _inside(spec, "limits")
+    for name, nano in summed.items():
+        if name.startswith("hugepages-") and name not in requests:
+            limits.setdefault(name, _write(nano))
+    for name, nano in _inside(spec, "requests").items():
+        if name in ("cpu", "memory"):
+            requests.setdefault(name, _write(nano))
+    requests = {**limits, **requests}
+    for name in requests.keys() & summed.keys() - limits.keys():
+        if is_pod_level(name) and all(name in _limits_of(each) for each in _all_containers(spec)):
+            asked = parse(requests[name])
+            limits[name] = requests[name] if asked > summed[name] else _write(summed[name])
+    found = {"limits": limits, "requests": requests}
+    spec["resources"] = {**whole, **{group: amounts for group, amounts in found.items() if amounts}}
+
+
+def _all_containers(spec: JsonObject) -> Iterator[JsonObject]:
+    yield from containers_of(spec)
+    yield from spec.get("ephemeralContainers") or ()
+
+
+def _limits_of(container: JsonObject) -> JsonObject:
+    limits: JsonObject = (container.get("resources") or {}).get("limits") or {}
+    return limits
 
 
 def _inside(spec: JsonObject, group: str) -> Amounts:

@@ -124,17 +124,21 @@ def meant_for(pod: JsonObject, node: str, digest: str) -> JsonObject:
     evaluated when it chose the node. The scheduler still places the pod.
     """
     spec, metadata = pod["spec"], pod["metadata"]
-    affinity = spec.get("affinity", {})
-    line = {"key": "metadata.name", "operator": "In", "values": [node]}
-    required = {"nodeSelectorTerms": [{"matchFields": [line]}]}
     return {
         "metadata": {**metadata, "labels": {**metadata.get("labels", {}), REVISION_LABEL: digest}},
         "spec": {
             **spec,
-            "affinity": {**affinity, "nodeAffinity": {**affinity.get("nodeAffinity", {}), REQUIRED_TERMS: required}},
+            "affinity": affinity_to(spec.get("affinity", {}), node),
             "tolerations": daemon_tolerations(spec),
         },
     }
+
+
+def affinity_to(affinity: JsonObject, node: str) -> JsonObject:
+    """The affinity with the requirement of one node."""
+    line = {"key": "metadata.name", "operator": "In", "values": [node]}
+    required = {"nodeSelectorTerms": [{"matchFields": [line]}]}
+    return {**affinity, "nodeAffinity": {**affinity.get("nodeAffinity", {}), REQUIRED_TERMS: required}}
 
 
 def daemon_tolerations(spec: JsonObject) -> list[JsonObject]:

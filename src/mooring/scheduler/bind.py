@@ -11,10 +11,9 @@ from typing import TypeVar
 
 from mooring.cluster.nodes.table import ClusterError
 from mooring.framework.attempts.runner import Runner
-from mooring.framework.config.types import Extender
 from mooring.framework.contract.context import SchedulingContext
 from mooring.framework.contract.events import ASSIGNED_POD_DELETE
-from mooring.framework.contract.intents import Bind, CallReply, Record
+from mooring.framework.contract.intents import Bind, Record
 from mooring.framework.contract.plugin_caller import ERROR, SUCCESS, unwrapped
 from mooring.framework.contract.points import Plugin, Wait
 from mooring.framework.contract.status import SKIP, Code, PluginError, Rejection
@@ -25,6 +24,7 @@ from mooring.scheduler.core import Core
 from mooring.scheduler.decision import Placement
 from mooring.scheduler.extender_attempt import call_binder, refusal, skip
 from mooring.scheduler.failure import AttemptFailure, error, fail, plugin_fault, refused, unusable
+from mooring.scheduler.inputs import BindAnswered, CallAnswered
 from mooring.scheduler.pre_bind import BindingFailure, name_expected_node, prepare
 from mooring.scheduler.under_way import Binding
 
@@ -158,12 +158,13 @@ def _prepared(core: Core, binding: Binding, failed: BindingFailure | None) -> No
         _bind(core, binding)
 
 
-def binder_replied(core: Core, binding: Binding, extender: Extender, reply: CallReply) -> None:
-    """An extender bound the pod, or did not. The pod may have been deleted or preempted since the call: then the
-    reply concerns no binding of ours."""
-    if core.bindings.get(binding.pod.id) is not binding:
+def binder_replied(core: Core, answer: CallAnswered) -> None:
+    """An extender bound the pod, or did not. A reply that came too late was to no call of a binder. The pod may have been
+    deleted or preempted since the call: then the reply concerns no binding of ours."""
+    binding, extender = core.extender_calls.binders.pop(answer.token, (None, None))
+    if binding is None or extender is None or core.bindings.get(binding.pod.id) is not binding:
         return
-    fault = refusal(reply)
+    fault = refusal(answer.reply)
     if fault is None:
         core.bindings.pop(binding.pod.id, None)
         finish(core, binding)
@@ -191,11 +192,18 @@ def finish(core: Core, binding: Binding) -> None:
         caller.ended("PostBind", SUCCESS, began_ns)
 
 
-def bind_failed(core: Core, binding: Binding, fault: str, elsewhere: str) -> None:
-    """The API server did not bind the pod."""
+def bind_answered(core: Core, answer: BindAnswered) -> None:
+    """The API server bound the pod, or did not. Without a binding the pod was deleted or preempted meanwhile: the answer
+    concerns no room of ours."""
+    binding = core.bindings.pop(answer.pod.id, None)
+    if binding is None:
+        return
+    if answer.fault is None:
+        finish(core, binding)
+        return
     _step_ended(binding, "Bind", ERROR)
-    text = f'running Bind plugin "DefaultBinder": {fault}'
-    give_up(core, binding, error(text), is_rejected=False, elsewhere=elsewhere)
+    text = f'running Bind plugin "DefaultBinder": {answer.fault}'
+    give_up(core, binding, error(text), is_rejected=False, elsewhere=answer.elsewhere)
 
 
 def _post_bind(core: Core, binding: Binding) -> None:
@@ -325,7 +333,7 @@ def _permit(binding: Binding) -> AttemptFailure | dict[str, float]:
 
 def _bind(core: Core, binding: Binding) -> None:
     """Run Bind: the first plugin that does not skip decides. A failure ends the step at once; otherwise it ends when the
-    answer is known (`finish`, `bind_failed`)."""
+    answer is known (`finish`, `bind_answered`)."""
     context, node_name, wrap = binding.context, binding.node_name, binding.context.wrap
     for plugin in binding.runner.profile.binds:
         try:

@@ -63,8 +63,7 @@ class LowestName:
     def pick_best(self, nodes: NodeTable, rows: Rows, totals: Integers, seed: int) -> int:
         if nodes.is_named_by_row():  # Hot: as a rule, because nodes are listed in the order of their names
             return _row_at(rows, int(totals.argmax()))
-        tied = _highest(totals).nonzero()[0]
-        return self.pick(nodes, tied if isinstance(rows, slice) else rows[tied], seed)
+        return self.pick(nodes, _tied(rows, totals), seed)
 
     def rank_place(self, place: int, seed: int) -> int:
         """The first: generators give placements in the order of their names."""
@@ -92,6 +91,12 @@ def _highest(totals: Integers) -> Mask:
     return found
 
 
+def _tied(rows: Rows, totals: Integers) -> NDArray[np.intp]:
+    """The rows that have the highest total."""
+    tied = _highest(totals).nonzero()[0]
+    return tied if isinstance(rows, slice) else rows[tied]
+
+
 def _row_at(rows: Rows, place: int) -> int:
     return place if isinstance(rows, slice) else int(rows[place])
 
@@ -117,6 +122,8 @@ class DecideOptions:
     schedulers see where it is going (gate NominatedNodeNameForExpectation)."""
     within: Mask | None = field(default=None, compare=False)
     """By row: the only nodes to look at, where a member of a pod group is tried in a placement. None: all."""
+    decides_on_all_members: bool = False
+    """Whether decisions about the members of a pod group go on, for explanations, after it is clear that too few fit."""
 
     @property
     def keeps_details(self) -> bool:
@@ -405,8 +412,7 @@ class KeptTies:
         return self._inner.pick(nodes, tied, seed)
 
     def pick_best(self, nodes: NodeTable, rows: Rows, totals: Integers, seed: int) -> int:
-        tied = np.flatnonzero(totals == totals.max())
-        return self.pick(nodes, tied if isinstance(rows, slice) else rows[tied], seed)
+        return self.pick(nodes, _tied(rows, totals), seed)
 
     def rank_place(self, place: int, seed: int) -> int:
         return self._inner.rank_place(place, seed)

@@ -40,6 +40,11 @@ class Diagnosis(msgspec.Struct):
         """The plugins that wait for an event of their own: when it comes, the pod is tried without backoff."""
         return frozenset(rejection.plugin for rejection, _ in self.verdicts if rejection.code is Code.Pending)
 
+    def all_verdicts(self) -> list[tuple[Rejection, int]]:
+        """The verdicts of all nodes, also of those that were not looked at."""
+        others = self.node_count - sum(count for _, count in self.verdicts)
+        return [*self.verdicts, (self.absent, others)] if self.absent is not None and others > 0 else self.verdicts
+
     def message(self) -> str:
         """The fit error, word for word as upstream writes it into events and conditions. The caller adds what
         PostFilter says.
@@ -52,12 +57,9 @@ class Diagnosis(msgspec.Struct):
         if self.pod_rejected and self.absent is not None:
             return f"{head} {self.absent.message}."
         histogram: Counter[str] = Counter()
-        for rejection, count in self.verdicts:
+        for rejection, count in self.all_verdicts():
             for reason in rejection.reasons:
                 histogram[reason] += count
-        explicit = sum(count for _, count in self.verdicts)
-        for reason in self.absent.reasons if self.absent and explicit < self.node_count else ():
-            histogram[reason] += self.node_count - explicit
         reasons = sorted(f"{count} {reason}" for reason, count in histogram.items())
         return f"{head} {', '.join(reasons)}." if reasons else head
 

@@ -3,12 +3,14 @@ the node."""
 
 from collections.abc import Callable
 
+from mooring.framework.contract.group_points import PodGroupPostFilterPlugin
 from mooring.framework.contract.intents import Evict, PatchStatus, Record
 from mooring.framework.contract.points import Nomination, PostFilterPlugin
 from mooring.model.meta import Condition
 from mooring.model.pod import Pod
-from mooring.model.workloads import PodGroup
+from mooring.model.workloads import AnyPodGroup
 from mooring.scheduler.core import Core
+from mooring.scheduler.inputs import EvictionAnswered
 from mooring.scheduler.pre_bind import stop
 from mooring.scheduler.under_way import Eviction
 
@@ -19,8 +21,16 @@ WHOLE_CLUSTER = "cluster"
 cleared."""
 
 
+Evictor = PostFilterPlugin | PodGroupPostFilterPlugin
+"""The plugin that chose the victims."""
+
+
 def evict(
-    core: Core, preemptor: Pod, nomination: Nomination, plugin: PostFilterPlugin, members: tuple[Pod, ...] = ()
+    core: Core,
+    preemptor: Pod,
+    nomination: Nomination,
+    plugin: Evictor,
+    members: tuple[Pod, ...] = (),
 ) -> None:
     """Evict the victims of a nomination. Victims that are terminating already need no eviction.
 
@@ -29,18 +39,22 @@ def evict(
     The preemptor is gated until all evictions are answered (`eviction_began`, `eviction_ended`): before that an attempt
     would find the room still taken.
     """
+    if not members:
+        core.observer.preempts(preemptor, nomination)
     victims = [victim for victim in nomination.victims if not victim.is_terminating]
     if not victims:
         return
-    core.observer.preempts(preemptor, nomination)
     core.story(preemptor, f"preempts {', '.join(v.key for v in victims)} on {nomination.node_name}")
     group = preempting_group(core, preemptor)
-    kind, priority = ("pod", preemptor.priority) if group is None else ("podgroup", group.priority)
-    _clear_lower_nominations(core, priority, nomination.node_name)
+    kind = kind_of_preemptor(group)
+    _clear_lower_nominations(core, preemptor.priority if group is None else group.priority, nomination.node_name)
     leaving = {victim.id for victim in victims if not _stop_waiting(core, victim, preemptor, nomination.node_name)}
     if not leaving:
+        core.observer.evictions_ended(kind, False, core.clock.now_ns(), core.clock.now_ns())
+        core.services.activate(members or (preemptor,))  # nothing leaves that would wake it
         return
-    core.evictions.begin(Eviction(preemptor, leaving, plugin, members or (preemptor,)))
+    core.evictions.begin(Eviction(preemptor, leaving, plugin, members or (preemptor,), core.clock.now_ns()))
+    core.evictions.by_preemptor[preemptor.id].ends_in_memory = victims[-1].id not in leaving
     _tell(core, plugin, preemptor, plugin.eviction_began)
     message = f"{preemptor.spec.scheduler_name}: preempting to accommodate a higher priority {kind}"
     for victim in victims:
@@ -60,11 +74,16 @@ def _target(victim: Pod, message: str) -> Condition:
     )
 
 
-def preempting_group(core: Core, preemptor: Pod) -> PodGroup | None:
-    """The group that preempts as one when this pod is the preemptor; None: the pod preempts for itself."""
-    if preemptor.group_key is None or not core.cluster.gates.get("WorkloadAwarePreemption", False):
-        return None
-    return core.cluster.pod_group(preemptor.group_key)
+def preempting_group(core: Core, preemptor: Pod) -> AnyPodGroup | None:
+    """The root group that preempts as one when this pod is the preemptor; None: the pod preempts for itself."""
+    tree = core.cluster.group_tree
+    root = tree.root_of_pod(preemptor) if core.cluster.groups is not None else None
+    return None if root is None else tree.find(root)
+
+
+def kind_of_preemptor(group: AnyPodGroup | None) -> str:
+    """Upstream's word for the kind of a preemptor, for events, conditions and metrics."""
+    return "pod" if group is None else type(group).__name__.lower()
 
 
 def _note(core: Core, preemptor: Pod, node_name: str) -> str:
@@ -72,18 +91,19 @@ def _note(core: Core, preemptor: Pod, node_name: str) -> str:
     group = preempting_group(core, preemptor)
     if group is None:
         return f"Preempted by pod {preemptor.uid} on node {node_name}"
-    return f"Preempted by podgroup {group.uid} on node {WHOLE_CLUSTER}"
+    return f"Preempted by {kind_of_preemptor(group)} {group.uid} on node {WHOLE_CLUSTER}"
 
 
-def evicted(core: Core, victim: Pod, preemptor: Pod, fault: str | None, *, was_there: bool = True) -> None:
+def evicted(core: Core, answer: EvictionAnswered) -> None:
     """A victim is gone, or could not be evicted. Parity: nothing is said of one that was gone before."""
-    if fault is None and was_there:
+    victim, preemptor = answer.victim, answer.preemptor
+    if answer.fault is None and answer.was_there:
         core.observer.victim_evicted(victim)
         note = _note(core, preemptor, victim.spec.node_name)
-        core.outbox.append(Record(victim, "Normal", "Preempted", "Preempting", note))
+        core.outbox.append(Record(victim, "Normal", "Preempted", "Preempting", note, preempting_group(core, preemptor)))
     eviction = core.evictions.by_preemptor.get(preemptor.id)
     if eviction is not None:
-        eviction.has_failed = eviction.has_failed or fault is not None
+        eviction.has_failed = eviction.has_failed or answer.fault is not None
         _cross_off(core, eviction, victim.id)
 
 
@@ -97,11 +117,14 @@ def leaves(core: Core, pod: Pod) -> None:
 def _cross_off(core: Core, eviction: Eviction, victim_id: str) -> None:
     """A victim needs no more waiting. After the last one the gate of the preemptor opens, and it may be tried again.
 
-    If an eviction failed, no event will come to wake the preemptor: it is activated at once.
+    If an eviction failed, no event will come to wake the preemptor: it is activated at once. Parity: so it is if the last
+    victim was only being bound, whichever others leave.
     """
     if core.evictions.cross_off(eviction, victim_id):
+        kind = kind_of_preemptor(preempting_group(core, eviction.preemptor))
+        core.observer.evictions_ended(kind, eviction.has_failed, eviction.began_ns, core.clock.now_ns())
         _tell(core, eviction.plugin, eviction.preemptor, eviction.plugin.eviction_ended)
-        if eviction.has_failed:
+        if eviction.has_failed or eviction.ends_in_memory:
             core.queue.activate(eviction.members)
         else:
             # A victim may have made room before the last one was evicted: that event met the gate, and none follows.
@@ -109,7 +132,7 @@ def _cross_off(core: Core, eviction: Eviction, victim_id: str) -> None:
                 core.queue.reconsider(member)
 
 
-def _tell(core: Core, plugin: PostFilterPlugin, preemptor: Pod, tell: Callable[[Pod], None]) -> None:
+def _tell(core: Core, plugin: Evictor, preemptor: Pod, tell: Callable[[Pod], None]) -> None:
     """Notify the plugin that the evictions began or ended. Its faults must not stop the evictions."""
     try:
         tell(preemptor)
@@ -124,7 +147,7 @@ def _stop_waiting(core: Core, victim: Pod, preemptor: Pod, node_name: str) -> bo
     if not (stop(core, victim.id, _WAITS) if waiting is None else waiting.preempt(_WAITS, "preempted")):
         return False
     note = f"{_note(core, preemptor, node_name)} (in kube-scheduler memory)."
-    core.outbox.append(Record(victim, "Normal", "Preempted", "Preempting", note))
+    core.outbox.append(Record(victim, "Normal", "Preempted", "Preempting", note, preempting_group(core, preemptor)))
     return True
 
 

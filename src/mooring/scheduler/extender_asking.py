@@ -100,7 +100,7 @@ def review(
             continue
         (reply,) = yield (preempt_call(extender, pod, victims),)
         try:
-            victims = _reviewed(extender, reply, nodes)
+            victims = {name: _found(extender, name, meta, nodes) for name, meta in read_victims(reply).items()}
         except Unusable as fault:
             if not extender.ignorable:
                 return CallFault(str(fault))
@@ -115,11 +115,6 @@ def review(
         if not victims:
             break
     return victims
-
-
-def _reviewed(extender: Extender, reply: CallReply, nodes: NodeTable) -> dict[str, Victims]:
-    """Translate a reply back into pods. Raises Unusable for nodes and pods that do not exist."""
-    return {name: _found(extender, name, meta, nodes) for name, meta in read_victims(reply).items()}
 
 
 def _found(extender: Extender, name: str, meta: MetaVictims, nodes: NodeTable) -> Victims:
@@ -326,7 +321,7 @@ def _note(read: FilterReply, objections: dict[str, Rejection]) -> None:
 def on_bare_nodes(attempt: Attempt, rows: NDArray[np.intp]) -> Attempt:
     """A copy of the attempt, for scoring, on nodes as an extender knows them."""
     context = attempt.context.on(_bare(attempt.context.nodes, rows), attempt.context.state)
-    return Attempt(attempt.runner, context, attempt.runner.forgetful_memo())
+    return type(attempt)(attempt.runner, context, attempt.runner.forgetful_memo())
 
 
 def _bare(nodes: NodeTable, rows: NDArray[np.intp]) -> NodeTable:

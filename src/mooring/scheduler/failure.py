@@ -69,7 +69,7 @@ def fail(
 ) -> None:
     """Bring a pod back from a failed attempt. `promised` is a node that a PatchStatus named as nominated meanwhile.
 
-    A pod that has its node according to the server (`is_placed`) is not requeued.
+    A pod that has its node according to the server (`is_placed`) is not requeued, unless it is here for a resize.
     """
     core.observer.attempt_failed(entry, failure.reason == SCHEDULER_ERROR, failure.message)
     promised = core.queue.nominations.node_of(entry.uid) or promised
@@ -78,7 +78,8 @@ def fail(
     if known is not None and known.id != entry.uid:
         core.queue.done(entry.uid, placed=False)  # the pod is gone, and another one has its name
         return
-    if known is None or known.spec.node_name or is_placed:
+    is_resize = known is not None and core.cluster.is_resize(known)
+    if known is None or (known.spec.node_name and not is_resize) or is_placed:
         core.queue.done(entry.uid, placed=False)
         known = known or entry.pod
     else:
@@ -88,6 +89,8 @@ def fail(
             core.queue.add_unschedulable(entry)
         except AlreadyQueued as fault:
             core.report("a pod came back from an attempt but is queued", fault)
+    if is_resize:
+        return  # it has its node and runs there: nothing is said in its status, and no event is recorded
     core.queue.nominations.add(known, failure.nominate)
     if failure.message:
         core.outbox.append(Record(known, "Warning", "FailedScheduling", "Scheduling", cut(failure.message)))

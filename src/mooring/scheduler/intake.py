@@ -6,6 +6,7 @@ the change. Upstream's exceptions are marked.
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
+from typing import cast
 
 import msgspec
 
@@ -17,21 +18,23 @@ from mooring.framework.contract.events import (
     ASSIGNED_POD_ADD,
     ASSIGNED_POD_DELETE,
     NODE,
-    UNSCHEDULABLE_POD,
-    UNSCHEDULABLE_POD_ADD,
-    UNSCHEDULABLE_POD_UPDATE,
+    UNSCHEDULED_POD_ADD,
+    UNSCHEDULED_POD_DELETE,
+    UNSCHEDULED_POD_UPDATE,
     Action,
     ClusterEvent,
 )
-from mooring.model.devices import DeviceTaintRule
+from mooring.model.devices import DeviceTaintRule, ResourceClaim
 from mooring.model.meta import KubeObject
 from mooring.model.node import Node
 from mooring.model.pod import Pod
 from mooring.model.pod_spec import FINISHED_PHASES, ResourceList
 from mooring.model.quantity import parse_or
+from mooring.model.workloads import AnyPodGroup
 from mooring.queue.hints import pod_events
 from mooring.scheduler.core import Core
 from mooring.scheduler.evict import leaves
+from mooring.scheduler.groups.group_intake import group_changed
 from mooring.scheduler.inputs import ObjectAdded, ObjectRemoved, ObjectUpdated
 from mooring.scheduler.pre_bind import changed, pod_gone
 
@@ -43,7 +46,6 @@ _RESOURCES: Mapping[type[KubeObject], str] = {
 NODE_ADD = ClusterEvent(NODE, Action.ADD)
 NODE_DELETE = ClusterEvent(NODE, Action.DELETE)
 _SLICE_UPDATE = ClusterEvent(RESOURCE_SLICE.event, Action.UPDATE)
-_WAITING_POD_DELETE = ClusterEvent(UNSCHEDULABLE_POD, Action.DELETE)
 
 
 def added(core: Core, change: ObjectAdded) -> None:
@@ -98,14 +100,27 @@ def _changed(core: Core, action: Action, old: KubeObject | None, new: KubeObject
     item = new or old
     if item is None:
         return
+    if isinstance(item, ResourceClaim) and new is None:
+        old = core.cluster.claims.get(item.key) or item  # what was written last, though no watch has shown it
     if isinstance(item, DeviceTaintRule):
         _rule_changed(core, old, new)
+    elif isinstance(item, AnyPodGroup):
+        if _is_seen_again(old, new):
+            return
+        group_changed(core, cast("AnyPodGroup | None", old), cast("AnyPodGroup | None", new))
     else:
         _put_or_remove(core, old, new)
     resource = _RESOURCES.get(type(item))
     if resource is not None:
         _wake_for_each(core, (ClusterEvent(resource, action),), old, new)
     changed(core, item)
+
+
+def _is_seen_again(old: KubeObject | None, new: KubeObject | None) -> bool:
+    """Whether an update shows the version of an object that is known already, as a resync does."""
+    if old is None or new is None:
+        return False
+    return bool(new.metadata.resource_version) and old.metadata.resource_version == new.metadata.resource_version
 
 
 def _put_or_remove(core: Core, old: KubeObject | None, new: KubeObject | None) -> None:
@@ -148,24 +163,30 @@ def _notify_listeners(core: Core, old: Pod | None, new: Pod | None) -> None:
 
 
 def _pod_added(core: Core, pod: Pod) -> None:
-    """A pod that is on a node counts there; one of ours without a node is queued; those of other schedulers are only
-    known."""
+    """A pod that is on a node counts there; one of ours without a node is queued, and so is one with a deferred resize; those
+    of other schedulers are only known."""
     if pod.status.phase in FINISHED_PHASES:
         return
     core.pods[pod.key] = pod
     spec = pod.spec
+    is_ours = spec.scheduler_name in core.runners
+    if is_ours and (not spec.node_name or core.cluster.is_resize(pod)):
+        _queue(core, pod)
     if spec.node_name:
         _assigned(core, pod)
-    elif spec.scheduler_name in core.runners:
-        pod.shape.work_out()
-        groups = core.cluster.groups
-        if groups is not None:
-            groups.add(pod)
-        core.queue.add(pod)
-        if groups is not None and pod.group_key is not None:
-            core.queue.wake(UNSCHEDULABLE_POD_ADD, None, pod)  # members of its group may have waited for one more
-        if core.is_observed:
-            core.observer.change_handled(UNSCHEDULABLE_POD_ADD)
+
+
+def _queue(core: Core, pod: Pod) -> None:
+    """A pod of ours is to be scheduled: one without a node, or one whose resize needs room on its node."""
+    pod.shape.work_out()
+    groups = core.cluster.groups
+    if groups is not None:
+        groups.add(pod)
+    core.queue.add(pod)
+    if groups is not None:
+        core.queue.wake(UNSCHEDULED_POD_ADD, None, pod)  # members of its group may have waited for one more
+    if core.is_observed:
+        core.observer.change_handled(UNSCHEDULED_POD_ADD)
 
 
 def _pod_updated(core: Core, old: Pod, new: Pod) -> None:
@@ -184,18 +205,48 @@ def _pod_updated(core: Core, old: Pod, new: Pod) -> None:
     if new.is_terminating:
         leaves(core, new)
     if old.spec.node_name:
-        try:
-            core.cache.update(old, new)
-        except ClusterError as fault:
-            _contradicted(core, fault)
-        _wake_for_each(core, pod_events(old, new), old, new)
+        _assigned_updated(core, old, new)
     elif new.spec.node_name:
         _assigned(core, new)
         if _is_ours(core, old):
             core.queue.delete(old)
     elif _is_ours(core, old):
+        if new.metadata.resource_version == old.metadata.resource_version:
+            return  # a resync shows the same version; without versions (some files) changes of waiting pods are not seen
         _waiting_updated(core, old, new)
-        core.observer.change_handled(UNSCHEDULABLE_POD_UPDATE)
+        if core.is_observed:
+            for event in dict.fromkeys((UNSCHEDULED_POD_UPDATE, *pod_events(old, new))):
+                core.observer.change_handled(event)
+
+
+def _assigned_updated(core: Core, old: Pod, new: Pod) -> None:
+    """A pod on a node changed."""
+    if core.cluster.queues_resizes and _is_ours(core, new):
+        _resize_updated(core, old, new)
+    try:
+        core.cache.update(old, new)
+    except ClusterError as fault:
+        _contradicted(core, fault)
+    _wake_for_each(core, pod_events(old, new), old, new)
+
+
+def _resize_updated(core: Core, old: Pod, new: Pod) -> None:
+    """A pod on a node changed: it waits in the queue as long as its resize is deferred. Parity: before the cache has it."""
+    if not new.is_resize_deferred:
+        if old.is_resize_deferred:
+            _no_longer_waits(core, new)
+    elif old.is_resize_deferred:
+        core.queue.update(old, new)
+    else:
+        _queue(core, new)
+
+
+def _no_longer_waits(core: Core, pod: Pod) -> None:
+    """The resize of a pod is no longer deferred."""
+    core.queue.delete(pod)
+    if pod.status.nominated_node_name:
+        _room_was_kept(core, pod)
+    core.observer.change_handled(UNSCHEDULED_POD_DELETE)
 
 
 def _pod_removed(core: Core, pod: Pod) -> None:
@@ -216,7 +267,7 @@ def _pod_removed(core: Core, pod: Pod) -> None:
         core.observer.change_handled(ASSIGNED_POD_DELETE)
     if _is_ours(core, pod) and (not pod.spec.node_name or (queued is not None and queued.uid == pod.id)):
         _waiting_removed(core, pod)
-        core.observer.change_handled(_WAITING_POD_DELETE)
+        core.observer.change_handled(UNSCHEDULED_POD_DELETE)
 
 
 def _waiting_removed(core: Core, pod: Pod) -> None:
@@ -247,8 +298,6 @@ def _assigned(core: Core, pod: Pod) -> None:
 
 def _waiting_updated(core: Core, old: Pod, new: Pod) -> None:
     """A pod without a node changed. While it is assumed, only its deletion matters: its node is decided."""
-    if new.metadata.resource_version == old.metadata.resource_version:
-        return  # a resync shows the same version; without versions (some files) changes of waiting pods are not seen
     if core.cluster.groups is not None:
         core.cluster.groups.add(new)
     if core.cache.is_assumed(new.id):
@@ -270,7 +319,7 @@ def _assumed_leaves(core: Core, pod: Pod) -> None:
     if waiting is not None:
         waiting.reject("", "removed")  # its binding gives everything back, unless it was allowed to go on before
     if waiting is None or (waiting.release is not None and waiting.release.is_allowed):
-        _guard(core, partial(core.cache.forget, assumed))
+        _guard(core, partial(core.cache.forget, assumed, is_gone=True))
     core.queue.wake(ASSIGNED_POD_DELETE, assumed, None)
 
 
@@ -312,6 +361,7 @@ def node_events(old: Node, new: Node) -> list[ClusterEvent]:
         (Action.UPDATE_NODE_TAINT, old.taints != new.taints),
         (Action.UPDATE_NODE_CONDITION, _conditions_of(old) != _conditions_of(new)),
         (Action.UPDATE_NODE_ANNOTATION, (old.metadata.annotations or {}) != (new.metadata.annotations or {})),
+        (Action.UPDATE_NODE_PREEMPTION_POLICY, _preemption_disablers(old) != _preemption_disablers(new)),
         (
             Action.UPDATE_NODE_DECLARED_FEATURE,
             (old.status.declared_features or []) != (new.status.declared_features or []),
@@ -326,6 +376,12 @@ def _same_amounts(one: ResourceList | None, other: ResourceList | None) -> bool:
     return one == other or (
         one.keys() == other.keys() and all(parse_or(text, 0) == parse_or(other[name], 0) for name, text in one.items())
     )
+
+
+def _preemption_disablers(node: Node) -> list[str] | None:
+    """The list of the node's policy. Parity: no list and an empty one are the same, but not the same as no policy."""
+    policy = node.spec.pod_preemption_policy
+    return None if policy is None else policy.disable_resize_preemption or []
 
 
 def _conditions_of(node: Node) -> Mapping[str, str]:

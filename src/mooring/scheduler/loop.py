@@ -2,7 +2,7 @@
 
 from mooring.framework.attempts.runner import Runner
 from mooring.model.pod import Pod
-from mooring.queue.entry import QueuedPod
+from mooring.queue.entry import QueuedGroup, QueuedPod
 from mooring.scheduler.bind import begin_binding
 from mooring.scheduler.core import Core
 from mooring.scheduler.decision import DecisionError, NoFit, Placement
@@ -20,10 +20,11 @@ def attempt(core: Core) -> Pod | None:
     entry = queue.pop()
     if entry is None:
         return None
-    pod = entry.pod
-    if cluster.groups is not None and pod.group_key is not None:
+    if isinstance(entry, QueuedGroup):
+        first = entry.entries[0].pod
         attempt_group(core, entry)
-        return pod
+        return first
+    pod = entry.pod
     runner = core.runners.get(pod.spec.scheduler_name)
     if runner is None or is_pointless(core, entry):
         queue.done(entry.uid, placed=False)

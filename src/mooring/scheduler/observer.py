@@ -6,6 +6,7 @@ The observer is chosen when the scheduler is built. Other code does not ask whet
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
 from mooring.cluster.cache import Cache
@@ -18,11 +19,11 @@ from mooring.framework.profile.profiles import Profile
 from mooring.kit.forwarding import forward
 from mooring.kit.metrics import MetricRegistry
 from mooring.model.pod import Pod
-from mooring.queue.entry import QueuedPod
+from mooring.queue.entry import QueuedPod, QueueListeners
 from mooring.queue.queue import SchedulingQueue
 from mooring.scheduler.under_way import ExtenderCalls
 
-GroupResult = Literal["scheduled", "unschedulable", "waiting_on_preemption", "error"]
+GroupResultLabel = Literal["scheduled", "unschedulable", "waiting_on_preemption", "error"]
 """The result label of metrics about pod groups."""
 
 
@@ -89,6 +90,9 @@ class Observer:
     def preempts(self, preemptor: Pod, nomination: Nomination) -> None:
         """Preemption found room on a node. Some of its victims may be terminating already."""
 
+    def evictions_ended(self, preemptor: str, has_failed: bool, began_ns: int, now_ns: int) -> None:
+        """All evictions for a preemptor of this kind were answered; both times are of the scheduler's clock."""
+
     def victim_evicted(self, victim: Pod) -> None:
         """The API server has evicted a victim of preemption."""
 
@@ -97,8 +101,14 @@ class Observer:
     def group_decided(self, first: QueuedPod) -> None:
         """The trial of a group is over: which members fit, and where, is known."""
 
-    def group_ended(self, result: GroupResult, first: QueuedPod) -> None:
+    def group_ended(self, result: GroupResultLabel, first: QueuedPod) -> None:
         """All members are on their way to a node, or back in the queue."""
+
+    def placements_generated(self, profile: Profile, count: int) -> None:
+        """A group is about to be tried in so many placements."""
+
+    def placement_evaluated(self, profile: Profile, is_feasible: bool, began_ns: int) -> None:
+        """A trial of a PodGroup in a placement that began at `began_ns` (the clock of the plugin caller) is over."""
 
 
 class ForwardingObserver(Observer):
@@ -108,3 +118,10 @@ class ForwardingObserver(Observer):
         self.registry = inner.registry
         self._inner = inner
         forward(self, inner, Observer)
+
+
+@dataclass(frozen=True)
+class SchedulerListeners(QueueListeners):
+    """Receivers of what a scheduler does. They change nothing."""
+
+    observer: Observer = field(default_factory=Observer)

@@ -31,7 +31,8 @@ class PostFilterResult(msgspec.Struct):
     nomination: Nomination | None = None
     found_by: PostFilterPlugin | None = None
     message: str = ""
-    """Text that PostFilter adds to the fit error; empty when room was found."""
+    """Text that PostFilter adds to the fit error: why there is no room, or which room was found. Parity: where a plugin
+    finds room, nothing is told of the plugins before it."""
     clear_nomination: bool = False
     """Whether a node that was promised earlier is to be forgotten. Otherwise an earlier promise stands."""
     code: Code = Code.Unschedulable
@@ -58,6 +59,8 @@ def ask_in_order(
     reasons: list[str] = []
     clear = False
     for plugin in plugins:
+        if failure.attempt.context.is_resize and plugin.skips_resizes:
+            continue
         try:
             answer = wrap("PostFilter", plugin.name, plugin.post_filter)(failure)
             if isinstance(answer, Candidates) and review is not None:
@@ -67,7 +70,7 @@ def ask_in_order(
         except Exception as fault:  # a plugin may raise anything: the attempt fails, and the plugin is named
             return PostFilterResult(message=plugin_fault("PostFilter", plugin.name, fault), code=Code.Error)
         if isinstance(answer, Nomination):
-            return PostFilterResult(answer, plugin, code=Code.Success)
+            return PostFilterResult(answer, plugin, answer.message, code=Code.Success)
         if not isinstance(answer, NoRoom):
             return PostFilterResult(message=unusable("PostFilter", plugin.name, answer), code=Code.Error)
         clear = clear or answer.clear_nomination

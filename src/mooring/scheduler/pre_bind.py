@@ -15,6 +15,7 @@ from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
 from mooring.scheduler.core import Core
 from mooring.scheduler.failure import AttemptFailure, error, plugin_fault, unusable
+from mooring.scheduler.inputs import WriteAnswered
 from mooring.scheduler.under_way import Binding, ObjectRef, PreBindRun
 
 BindingFailure = tuple[AttemptFailure, bool]
@@ -49,13 +50,13 @@ def prepare(core: Core, binding: Binding, others: Iterator[PreBindPlugin], then:
     return then(core, binding, None)
 
 
-def written(core: Core, token: int, item: KubeObject | None, fault: WriteFault | None) -> None:
+def written(core: Core, answer: WriteAnswered) -> None:
     """A write was carried out, or failed: the run that asked for it goes on, then those that wait for the object."""
-    run, on_answer, target = core.pre_bind.take_answered(token)
+    run, on_answer, target = core.pre_bind.take_answered(answer.token)
     if on_answer is not None:
-        on_answer(fault or item)
+        on_answer(answer.fault or answer.item)
     elif run is not None:
-        _step(core, run, fault or item)
+        _step(core, run, answer.fault or answer.item)
     if target is not None:
         _wake(core, target)
 

@@ -15,7 +15,7 @@ from mooring.framework.contract.waiting import WaitingPods
 from mooring.kit.clock import Clock
 from mooring.model.pod import Pod
 from mooring.queue.backoff import QueueSettings
-from mooring.queue.entry import Place, QueuedPod, ReportFault, TellPod
+from mooring.queue.entry import Place, QueuedPod
 from mooring.queue.queue import SchedulingQueue
 from mooring.scheduler import bind, evict, extender_attempt, intake, pre_bind
 from mooring.scheduler.core import Core, Deciding
@@ -35,7 +35,7 @@ from mooring.scheduler.inputs import (
     WriteAnswered,
 )
 from mooring.scheduler.loop import attempt
-from mooring.scheduler.observer import Observer
+from mooring.scheduler.observer import SchedulerListeners
 from mooring.scheduler.under_way import Outbox, PreBindRuns
 
 _ANY_EVENT = Registration(ClusterEvent(ANYTHING, Action.ALL))
@@ -56,14 +56,11 @@ class Scheduler:
         services: SchedulerServices,
         outbox: Outbox,
         options: DecideOptions,
-        *,
         queue_settings: QueueSettings | None = None,
-        tell: TellPod | None = None,
-        report: ReportFault | None = None,
-        observer: Observer | None = None,
+        listeners: SchedulerListeners | None = None,
     ) -> None:
         """`services` are those that the plugins were built with; what plugins ask for goes into `outbox`."""
-        report = report or (lambda text, error: None)
+        listeners = listeners or SchedulerListeners()
         cluster = services.cluster
         cluster.nodes.labels_touch = any(runner.reads_pods for runner in runners.values())
         pods: dict[str, Pod] = {}
@@ -73,8 +70,7 @@ class Scheduler:
             cluster=cluster,
             lookup=pods.get,
             settings=queue_settings,
-            tell=tell,
-            report=report,
+            listeners=listeners,
             other_rejectors={EXTENDER: (_ANY_EVENT,)} if options.extenders else None,
             callers={name: runner.caller for name, runner in runners.items()},
         )
@@ -88,9 +84,9 @@ class Scheduler:
             options,
             outbox,
             PreBindRuns(outbox),
-            tell,
-            report,
-            observer or Observer(),
+            listeners.tell,
+            listeners.report,
+            listeners.observer,
             pods,
         )
         self.core.observer.watch(self.core)
@@ -157,14 +153,14 @@ class Scheduler:
     def release_waiting(self) -> None:
         """Continue the bindings whose wait on Permit has ended. Releasing one may release others (a gang), hence the
         loop."""
-        self._release_waiting()
-
-    def _release_waiting(self) -> None:
         waiting_pods = self.core.services.waiting
         while self.core.extender_calls.suspension is None and (released := waiting_pods.take_released()):
             for waiting in released:
                 assert waiting.release is not None
                 bind.release(self.core, waiting.pod.id, waiting.release)
+
+    _release_waiting = release_waiting
+    """Release without beginning a recorded step, as `_take_in` handles an input."""
 
     def has_work(self) -> bool:
         """Whether an attempt could be made now."""
@@ -303,32 +299,6 @@ class Scheduler:
 # ---- what is done with each input
 
 
-def _bind_answered(core: Core, change: BindAnswered) -> None:
-    """Without a binding the pod was deleted or preempted meanwhile: the answer concerns no room of ours."""
-    binding = core.bindings.pop(change.pod.id, None)
-    if binding is None:
-        return
-    if change.fault is None:
-        bind.finish(core, binding)
-    else:
-        bind.bind_failed(core, binding, change.fault, change.elsewhere)
-
-
-def _eviction_answered(core: Core, change: EvictionAnswered) -> None:
-    evict.evicted(core, change.victim, change.preemptor, change.fault, was_there=change.was_there)
-
-
-def _write_answered(core: Core, change: WriteAnswered) -> None:
-    pre_bind.written(core, change.token, change.item, change.fault)
-
-
-def _call_answered(core: Core, change: CallAnswered) -> None:
-    """No attempt waits, so it is the answer of an extender that binds, or one that came too late."""
-    called = core.extender_calls.binders.pop(change.token, None)
-    if called is not None:
-        bind.binder_replied(core, *called, change.reply)
-
-
 def _time_passed(core: Core, change: TimePassed) -> None:
     """In upstream these are goroutines of their own: permit timers, PreBind polls, the backoff flush."""
     core.services.waiting.expire(core.clock.now_ns())
@@ -345,10 +315,10 @@ _HANDLERS: dict[type[Input], Callable[[Core, Any], None]] = {
     ObjectAdded: intake.added,
     ObjectUpdated: intake.updated,
     ObjectRemoved: intake.removed,
-    BindAnswered: _bind_answered,
-    EvictionAnswered: _eviction_answered,
-    WriteAnswered: _write_answered,
-    CallAnswered: _call_answered,
+    BindAnswered: bind.bind_answered,
+    EvictionAnswered: evict.evicted,
+    WriteAnswered: pre_bind.written,
+    CallAnswered: bind.binder_replied,  # no attempt waits, so no other call can be answered
     TimePassed: _time_passed,
     HalfMinutePassed: _half_minute_passed,
 }

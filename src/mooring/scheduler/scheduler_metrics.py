@@ -1,6 +1,7 @@
 """The scheduler's metrics, with upstream's names and labels: results of attempts, durations, and the state of queue
 and cache."""
 
+from collections import Counter as Counts
 from collections.abc import Iterable, Mapping
 
 from mooring.framework.attempts.metered_caller import MeteredCaller
@@ -8,13 +9,13 @@ from mooring.framework.contract.events import ClusterEvent
 from mooring.framework.contract.plugin_caller import PluginCaller
 from mooring.framework.contract.points import Nomination
 from mooring.framework.kept.kept_answers import KeptAnswers
-from mooring.framework.profile.metric_catalogue import CATALOGUE, POD_GROUPS
+from mooring.framework.profile.metric_catalogue import CATALOGUE, PLACEMENTS, POD_GROUPS
 from mooring.framework.profile.profiles import Profile
 from mooring.kit.clock import NS_PER_S, Clock
 from mooring.kit.metrics import Counter, Histogram, Labels, MetricRegistry
 from mooring.model.pod import Pod
-from mooring.queue.entry import QueuedPod
-from mooring.scheduler.observer import GroupResult, ObservedState, Observer
+from mooring.queue.entry import GROUP_ENTITY, POD_ENTITY, QueuedPod
+from mooring.scheduler.observer import GroupResultLabel, ObservedState, Observer
 
 MANY_ATTEMPTS = 15
 """Pods with so many attempts or more share one label, as upstream has it."""
@@ -44,9 +45,10 @@ class SchedulerMetrics(Observer):
         self._rescued = registry.counter("scheduler_pod_scheduled_after_flush_total").series()
         self._permit_waits = registry.histogram("scheduler_permit_wait_duration_seconds")
         self._events = registry.histogram("scheduler_event_handling_duration_seconds")
+        self._has_groups = False
         self._victims = registry.histogram("scheduler_preemption_victims").series()
-        self._evictions = registry.counter("scheduler_preemption_goroutines_execution_total").series("success")
-        self._eviction_starts = registry.histogram("scheduler_preemption_goroutines_duration_seconds").series("success")
+        self._evictions = registry.counter("scheduler_preemption_goroutines_execution_total")
+        self._eviction_durations = registry.histogram("scheduler_preemption_goroutines_duration_seconds")
         read_evaluations(self._callers, registry)
 
     def caller_for(self, profile: Profile) -> PluginCaller:
@@ -55,8 +57,12 @@ class SchedulerMetrics(Observer):
 
     def watch(self, state: ObservedState) -> None:
         read_state_of(state, self.registry)
+        self._has_groups = state.cluster.groups is not None
         if state.cluster.groups is not None:
             for description in POD_GROUPS:  # shown only where pod groups are scheduled
+                self.registry.declare(description)
+        if state.cluster.gates.get("TopologyAwareWorkloadScheduling", False):
+            for description in PLACEMENTS:
                 self.registry.declare(description)
 
     def watch_kept_answers(self, kept: KeptAnswers) -> None:
@@ -117,11 +123,15 @@ class SchedulerMetrics(Observer):
         self._permit_waits.series(status).observe_ns(self._now_ns() - began_ns)
 
     def preempts(self, preemptor: Pod, nomination: Nomination) -> None:
-        """Parity: upstream means to record how the eviction went, but does so when it starts: always success, after
-        no time."""
         self._victims.observe(len(nomination.victims))
-        self._evictions.add()
-        self._eviction_starts.observe(0)
+
+    def evictions_ended(self, preemptor: str, has_failed: bool, began_ns: int, now_ns: int) -> None:
+        result = "error" if has_failed else "success"
+        self._evictions.series(result).add()
+        self._eviction_durations.series(result).observe_ns(now_ns - began_ns)
+        if self._has_groups:
+            durations = self.registry.histogram("scheduler_preemption_execution_duration_seconds")
+            durations.series(preemptor, result).observe_ns(now_ns - began_ns)
 
     # ---- attempts for pod groups
 
@@ -129,10 +139,19 @@ class SchedulerMetrics(Observer):
         decisions = self.registry.histogram("scheduler_podgroup_scheduling_algorithm_duration_seconds")
         decisions.series().observe_ns(self._now_ns() - first.began_ns)
 
-    def group_ended(self, result: GroupResult, first: QueuedPod) -> None:
+    def group_ended(self, result: GroupResultLabel, first: QueuedPod) -> None:
         self.registry.counter("scheduler_podgroup_schedule_attempts_total").series(result, first.profile).add()
         durations = self.registry.histogram("scheduler_podgroup_scheduling_attempt_duration_seconds")
         durations.series(result, first.profile).observe_ns(self._now_ns() - first.began_ns)
+
+    def placements_generated(self, profile: Profile, count: int) -> None:
+        self.registry.counter("scheduler_generated_placements_total").series(profile.scheduler_name).add(count)
+
+    def placement_evaluated(self, profile: Profile, is_feasible: bool, began_ns: int) -> None:
+        labels = "feasible" if is_feasible else "infeasible", profile.scheduler_name
+        self.registry.counter("scheduler_placement_evaluations_total").series(*labels).add()
+        durations = self.registry.histogram("scheduler_placement_evaluation_duration_seconds")
+        durations.series(*labels).observe_ns(self._now_ns() - began_ns)
 
 
 # ---- Metrics of the scheduler's state: they are read when /metrics is, and not kept up to date in between
@@ -141,12 +160,17 @@ class SchedulerMetrics(Observer):
 def read_state_of(state: ObservedState, registry: MetricRegistry) -> None:
     """Have the gauges, and the counters that the queue keeps, read from this scheduler whenever metrics are read."""
     counters = state.queue.counters
-    registry.gauge("scheduler_pending_pods").read_from(lambda: _pending(state))
+    registry.gauge("scheduler_pending_pods").read_from(lambda: _by_label(state.queue.pending_counts().items()))
     registry.gauge("scheduler_cache_size").read_from(lambda: _cache_sizes(state))
     registry.gauge("scheduler_goroutines").read_from(lambda: _at_work(state))
     registry.gauge("scheduler_unschedulable_pods").read_from(counters.unschedulable.items)
-    registry.gauge("scheduler_inflight_events").read_from(lambda: _in_flight(state))
+    registry.gauge("scheduler_inflight_events").read_from(lambda: _by_label(counters.in_flight_events.items()))
     registry.counter("scheduler_queue_incoming_pods_total").read_from(counters.incoming.items, counters.incoming.clear)
+    entities = registry.counter("scheduler_queue_incoming_entities_total")
+    entities.read_from(lambda: counters.incoming_entities.items(), counters.forget_entities)
+    pre_hints = counters.pre_hints
+    registry.counter("scheduler_pre_queueing_hint_evaluations_total").read_from(pre_hints.items, pre_hints.clear)
+    registry.gauge("scheduler_queued_entities").read_from(lambda: _queued_entities(state))
 
 
 def read_kept_answers(kept: KeptAnswers, registry: MetricRegistry) -> None:
@@ -191,9 +215,17 @@ def _at_work(state: ObservedState) -> Iterable[tuple[Labels, float]]:
     return [(("binding",), len(state.bindings)), *([(("prioritizing_extender",), scoring)] if scoring else [])]
 
 
-def _pending(state: ObservedState) -> Iterable[tuple[Labels, float]]:
-    """Pods by queue: active, backoff, unschedulable, gated."""
-    return [((place,), count) for place, count in state.queue.pending_counts().items()]
+def _by_label(counts: Iterable[tuple[str, int]]) -> Iterable[tuple[Labels, float]]:
+    return [((label,), count) for label, count in counts]
+
+
+def _queued_entities(state: ObservedState) -> Iterable[tuple[Labels, float]]:
+    """Entities by queue and type."""
+    sizes = state.queue.places.sizes()
+    groups = state.queue.groups
+    of_groups = Counts(state.queue.places.where(key) for key in groups.entities) if groups is not None else Counts()
+    found = [((place, POD_ENTITY), count - of_groups[place]) for place, count in sizes.items()]
+    return found + [((place, GROUP_ENTITY), of_groups[place]) for place in sizes if groups is not None]
 
 
 def _cache_sizes(state: ObservedState) -> Iterable[tuple[Labels, float]]:
@@ -203,8 +235,3 @@ def _cache_sizes(state: ObservedState) -> Iterable[tuple[Labels, float]]:
         (("pods",), int(nodes.pod_count.sum())),
         (("assumed_pods",), state.cache.assumed_count),
     ]
-
-
-def _in_flight(state: ObservedState) -> Iterable[tuple[Labels, float]]:
-    """Events that are kept for pods in flight, by label."""
-    return [((label,), count) for label, count in state.queue.counters.in_flight_events.items()]

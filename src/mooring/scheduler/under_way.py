@@ -10,6 +10,7 @@ import msgspec
 from mooring.framework.attempts.runner import Runner
 from mooring.framework.config.types import Extender
 from mooring.framework.contract.context import SchedulingContext
+from mooring.framework.contract.group_points import PodGroupPostFilterPlugin
 from mooring.framework.contract.intents import Intent, Write, WriteFault
 from mooring.framework.contract.points import Pause, PostFilterPlugin, PreBindPlugin, Work
 from mooring.kit.clock import NS_PER_S
@@ -98,11 +99,14 @@ class Eviction(msgspec.Struct):
     preemptor: Pod
     victims: set[str]
     """Ids of pods."""
-    plugin: PostFilterPlugin
+    plugin: PostFilterPlugin | PodGroupPostFilterPlugin
     members: tuple[Pod, ...] = ()
     """The pods that wait for it: the preemptor; or the members of its group, where the group preempts as one."""
+    began_ns: int = 0
     has_failed: bool = False
     """Whether one of them could not be evicted."""
+    ends_in_memory: bool = False
+    """Whether the last victim was being bound, so that it was requeued and not evicted."""
 
 
 class Evictions(msgspec.Struct):

@@ -51,9 +51,12 @@ def compare(scheduler: Scheduler, nodes: Mapping[str, KubeObject], pods: Mapping
 def dump(scheduler: Scheduler, log: Log) -> None:
     """Log nodes with their pods, then the queue."""
     log.info("Dump of cached NodeInfo", nodes="\n".join(_nodes(scheduler)))
-    counts = scheduler.pending_counts()
+    counts = {str(place): count for place, count in scheduler.pending_counts().items()}
     unschedulable = counts["unschedulable"] + counts["gated"]
-    summary = f"activeQ:{counts['active']}; backoffQ:{counts['backoff']}; unschedulablePods:{unschedulable}"
+    summary = f"activeQ:{counts['active']}; backoffQ:{counts['backoff']}; unschedulableEntities:{unschedulable}"
+    if scheduler.cluster.groups is not None:
+        pending, incomplete = counts.get("pending", 0), counts.get("incomplete", 0)
+        summary += f"; pendingPodGroupMemberPods:{pending}; incompletePodGroupPods:{incomplete}"
     pods = "\n".join(_pod_line(entry.pod) for entry in scheduler.queued_pods())
     log.info("Dump of scheduling queue", summary=summary, pods=pods)
 

@@ -18,6 +18,7 @@ from mooring.apiclient.reflectors.reflector import Reflector
 from mooring.framework.profile.metric_catalogue import CATALOGUE, HEALTH, RESOURCES
 from mooring.kit.clock import NS_PER_S, Clock
 from mooring.kit.metrics import Counter, Histogram, MetricRegistry
+from mooring.kit.metrics_protobuf import exposition
 from mooring.model.pod import Pod
 from mooring.model.pod_spec import Container, ResourceRequirements
 from mooring.model.quantity import parse_or, to_int, to_milli
@@ -28,14 +29,15 @@ from mooring.scheduler.scheduler_metrics import SchedulerMetrics
 from mooring.state.recording.run_files import RecordingFigures
 
 LEASE = "kube-scheduler"
-"""The label of leader_election_master_status: upstream uses the name of the component."""
+"""The name of the lease and of the informers: upstream uses the name of the component."""
 
 
 class ServiceMetrics:
     """`of_scheduler` is the observer of the core; the process calls `led`, `answered` and `checked`."""
 
-    def __init__(self, clock: Clock) -> None:
-        self.registry = MetricRegistry(CATALOGUE)
+    def __init__(self, clock: Clock, *, has_native: bool = True) -> None:
+        """`has_native` is the feature gate NativeHistograms."""
+        self.registry = MetricRegistry(CATALOGUE, has_native=has_native)
         self.of_scheduler = SchedulerMetrics(clock, self.registry)
         self._health = MetricRegistry(HEALTH)
         self._leads = self.registry.gauge("leader_election_master_status")
@@ -71,6 +73,9 @@ class ServiceMetrics:
     def metrics(self) -> bytes:
         return self.registry.text().encode()
 
+    def protobuf_metrics(self) -> bytes:
+        return exposition(self.registry)
+
     def resource_metrics(self, scheduler: Scheduler | None) -> bytes:
         """Empty for None, which means that this instance does not lead: two instances would count every pod twice."""
         return b"" if scheduler is None else resource_metrics(scheduler.pods.values())
@@ -101,6 +106,25 @@ def read_watches(reflectors: Sequence[Reflector], registry: MetricRegistry) -> N
     registry.counter("mooring_watch_gap_seconds_total").read_from(
         lambda: [((name,), record.gap_s()) for name, record in records.items()]
     )
+    labels = {
+        reflector: (LEASE, reflector.spec.group, reflector.spec.version, reflector.spec.plural)
+        for reflector in reflectors
+    }
+    latencies = registry.histogram("informer_processing_latency_seconds")
+    for reflector, named in labels.items():
+        reflector.observe_ns = latencies.series(*named).observe_ns
+    registry.gauge("informer_queued_items").read_from(
+        lambda: [(named, reflector.queued) for reflector, named in labels.items()]
+    )
+    registry.gauge("informer_store_resource_version").read_from(
+        lambda: [(named, _last_digits(reflector.version)) for reflector, named in labels.items()]
+    )
+
+
+def _last_digits(version: str) -> int:
+    """The last 15 digits of a resource version, which a float holds exactly; 0 for a version that is no number."""
+    digits = version[-15:]
+    return int(digits) if digits.isascii() and digits.isdigit() else 0
 
 
 # ---- the recording

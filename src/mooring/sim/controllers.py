@@ -34,6 +34,7 @@ from mooring.model.workloads import PodGroup
 from mooring.plugins.volumes.volume_choice import fitting_ranks
 from mooring.plugins.volumes.volume_claims import is_delayed
 from mooring.rules.claims_of_pods import owning_pod, with_users
+from mooring.rules.evictions import comes_back
 from mooring.rules.volume_rules import binding_marks, can_provision, chosen_volume, preference, provisioned
 
 # ---- The pod that a controller creates instead of one that is gone, and the claims that belong to it. A simulation gives
@@ -42,8 +43,6 @@ from mooring.rules.volume_rules import binding_marks, can_provision, chosen_volu
 
 _GENERATION = "~"
 """Stands between the uid of the first pod of a name and the number of its replacement. No uid of a server has it."""
-_KUBELET = "Node"
-"""The owner of the mirror of a static pod, which no controller creates again."""
 _NAMED_BY_ORDINAL = "StatefulSet"
 
 
@@ -149,12 +148,6 @@ class PreemptedPods:
             number += 1
         self._names[known] = number + 1
         return f"{stem}-{number}"
-
-
-def comes_back(pod: Pod) -> bool:
-    """Whether a controller creates the pod again when it is preempted. A pod without a controller is gone."""
-    owner = pod.controller()
-    return owner is not None and owner.kind != _KUBELET
 
 
 # ---- resource claims

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from mooring.cluster.cluster import Cluster
 from mooring.cluster.pods.pod_groups import gang_minimum
-from mooring.framework.attempts.fit_errors import UNSCHEDULABLE_GROUP
+from mooring.framework.contract.group_points import tells_of_group
 from mooring.model.pod import Pod
 
 
@@ -62,4 +62,4 @@ def note_waits(state: GroupState, bound_s: Mapping[str, float]) -> None:
 def group_reason(messages: Iterable[str]) -> str:
     """The most telling reason of a group's pods. A pod with room says only that its group does not go."""
     told = [message for message in messages if message]
-    return next((text for text in told if not text.startswith(UNSCHEDULABLE_GROUP)), told[0] if told else "")
+    return next((text for text in told if not tells_of_group(text)), told[0] if told else "")

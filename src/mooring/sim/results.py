@@ -61,9 +61,7 @@ class FailureCounter:
 def _nodes_by_reason(diagnosis: Diagnosis) -> dict[tuple[str, str], int]:
     """How many nodes each reason of one attempt rejects; a node may have several reasons of one plugin."""
     found: dict[tuple[str, str], int] = {}
-    looked_at = sum(nodes for _, nodes in diagnosis.verdicts)
-    others = [(diagnosis.absent, diagnosis.node_count - looked_at)] if diagnosis.absent is not None else []
-    for rejection, nodes in (*diagnosis.verdicts, *others):
+    for rejection, nodes in diagnosis.all_verdicts():
         for reason in dict.fromkeys(rejection.reasons) if nodes > 0 else ():
             key = rejection.plugin, reason
             found[key] = found.get(key, 0) + nodes

@@ -35,7 +35,7 @@ from mooring.kit.process import relax_collector
 from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
 from mooring.plugins.preemption.default_preemption import DefaultPreemption
-from mooring.plugins.preemption.victim_search import Findings
+from mooring.plugins.preemption.victim_search import PREFIX, Findings, nominate
 from mooring.scheduler.decide import DecideOptions, decide
 from mooring.scheduler.decision import Decision, DecisionError, NoFit
 from mooring.scheduler.extender_steps import at_once
@@ -45,9 +45,6 @@ from mooring.sim.controllers import VolumeController
 from mooring.state.scheduler_assembly import all_plugins, build_runners, build_scheduler
 
 # ---- the placer
-
-PREEMPTION_PREFIX = "preemption: "
-"""How messages of DefaultPreemption begin."""
 
 
 class Outcome(Enum):
@@ -151,7 +148,7 @@ class Placer:
             step.findings = found = preemption.search(decision.failure)
             names = self.cluster.nodes.names
             lowest = min(found.least_harmful().tolist(), key=lambda row: names[row])
-            step.room.nomination = Nomination(names[lowest], found.victims(lowest))
+            step.room.nomination = nominate(names[lowest], found.victims(lowest))
         if step.room.nomination is not None:
             self._act_on(pod, step.room.nomination)
         return step
@@ -180,7 +177,7 @@ class Placer:
 
 def _own_words(preemption: Plugin | None, failure: RejectedAttempt, room: PostFilterResult) -> PostFilterResult:
     """The message of DefaultPreemption if an earlier PostFilter plugin ended the run: the corpus always has it."""
-    if not isinstance(preemption, DefaultPreemption) or PREEMPTION_PREFIX in room.message:
+    if not isinstance(preemption, DefaultPreemption) or PREFIX in room.message:
         return room
     own = at_once(ask_in_order((preemption,), failure))
     return msgspec.structs.replace(room, message=own.message)

@@ -30,9 +30,10 @@ from mooring.scheduler.decide import DecideOptions, by_seed, deciding, lowest_na
 from mooring.scheduler.decision import Decision, Diagnosis, NoFit, Placement
 from mooring.scheduler.extender_asking import InterestedExtenders
 from mooring.scheduler.extender_steps import Steps
+from mooring.scheduler.observer import SchedulerListeners
 from mooring.scheduler.scheduler import Scheduler
 from mooring.sim.controllers import ClaimController, VolumeController
-from mooring.sim.results import FailureCounter, SimulatedEviction, Stories
+from mooring.sim.results import FailureCounter, Fate, SimulatedEviction, Stories
 from mooring.state.recording.recorder import RecordingSettings, RunRecorder, record_run, scheduler_header
 from mooring.state.scheduler_assembly import Recorder, build_scheduler
 
@@ -57,6 +58,8 @@ class SimulationRecording:
             self._recorder.close()
 
 
+Attempted = Callable[[Pod], bool]
+"""Called with each pod that was attempted; returns False after too many attempts."""
 RecordTo = Callable[[KubeSchedulerConfiguration, int, int | None], Recorder]
 """(configuration, time of the beginning, what is added to the seeds of attempts or None) -> a recorder."""
 
@@ -136,8 +139,8 @@ class SimulatedCluster:
         offline = msgspec.structs.replace(config, extenders=[])
         options = DecideOptions(lowest_name if self._seed is None else by_seed, record=self._records)
         recorder = None if record_to is None else record_to(offline, self.clock.now_ns(), self._seed)
-        told = self.stories.tell, self._report
-        return build_scheduler(offline, self.clock, registry, options, *told, gates=gates, recorder=recorder)
+        listeners = SchedulerListeners(self.stories.tell, self._report)
+        return build_scheduler(offline, self.clock, registry, options, listeners, gates, recorder=recorder)
 
     @property
     def cluster(self) -> Cluster:
@@ -153,11 +156,20 @@ class SimulatedCluster:
         among = f"in the input, which has {count(len(known) + coming, 'pod')}"
         return pod_named(pod_name(name), known, self.finished, among)
 
-    def settle(self, end_ns: int, attempt_all: Callable[[], bool], jumps_to_end: bool = False) -> bool:
-        """Run until only the flush of unschedulable pods is left. `attempt_all` attempts pods until the active queue is
-        empty, and returns False after too many attempts. Returns False if that, or the time of the end, stopped it."""
-        retries = GroupRetries(self)
-        while attempt_all():
+    # ---- time
+
+    def create_pending(self) -> None:
+        """Let the pending pods come, in the order of their creation."""
+        for pod in sorted(self.pending, key=lambda pod: pod.metadata.creation_timestamp or ""):
+            self.driver.create(pod)
+
+    def settle(
+        self, end_ns: int, attempted: Attempted, prepare: Callable[[], None] = lambda: None, jumps_to_end: bool = False
+    ) -> bool:
+        """Attempt pods and let time pass until only the flush of unschedulable pods is left. `prepare` is called each time
+        before the active queue is attempted. Returns False if `attempted`, or the time of the end, stopped it."""
+        retries = VainRetries(self)
+        while self.attempt_all(attempted, prepare):
             next_ns = self.driver.next_ns()
             if next_ns is None or retries.are_in_vain():
                 return True
@@ -167,6 +179,27 @@ class SimulatedCluster:
                 return False
             self.driver.jump(next_ns)
         return False
+
+    def attempt_all(self, attempted: Attempted, prepare: Callable[[], None] = lambda: None) -> bool:
+        """Attempt pods until the active queue is empty; no time passes. Returns False if `attempted` stopped it."""
+        prepare()
+        while (pod := self.driver.attempt_once()) is not None:
+            if not attempted(pod):
+                return False
+        return True
+
+    def held_back(self, pod: Pod) -> tuple[Fate, str] | None:
+        """Why a pod without a node is not attempted; None if attempts decide about it."""
+        if self.runner(pod) is None:
+            return Fate.IGNORED, f'no profile has the scheduler name "{pod.spec.scheduler_name}"'
+        waiting = self.scheduler.waiting.get(pod.id)
+        if waiting is not None:
+            plugins = ", ".join(waiting.pending_plugins)
+            return Fate.WAITING, f"has room on {waiting.node_name} and waits for {plugins}"
+        if pod.is_terminating:
+            return Fate.IGNORED, "it is being deleted"
+        entry = self.scheduler.queued(pod.key)
+        return (Fate.GATED, entry.gating_message) if entry is not None and entry.is_gated else None
 
     def passed_ns(self) -> int:
         """The simulated time since the beginning."""
@@ -267,12 +300,12 @@ def _shared_ids(objects: Iterable[KubeObject]) -> Problems:
             yield Problem("metadata.uid", found, "a uid of its own, or empty", f"Pod {item.key}")
 
 
-class GroupRetries:
-    """Says when a simulation may end although pods are attempted again: if they are those of groups that do not fit. It is
-    asked each time when time is about to pass.
+class VainRetries:
+    """Says when a simulation may end although pods are attempted again: if they are those of groups that do not fit, or those
+    on nodes whose resize has room. It is asked each time when time is about to pass.
 
-    Parity: the pods of a group that have room, but wait for others that have none, are rejected by no plugin. So they come
-    back after their backoff, for ever, and no event is needed.
+    Parity: the pods of a group that have room, but wait for others that have none, are rejected by no plugin, and neither are
+    pods that wait for their kubelet to resize them. So they come back after their backoff, for ever, and no event is needed.
     """
 
     def __init__(self, simulated: SimulatedCluster) -> None:
@@ -281,23 +314,23 @@ class GroupRetries:
         self._since_ns = 0
 
     def are_in_vain(self) -> bool:
-        """Whether only pods of groups are attempted again, and each of them was since anything changed.
+        """Whether only such pods are attempted again, and each of them was since anything changed.
 
         Twice the longest backoff is enough for that. The decisions depend on the objects alone, so all would be the same.
         """
         simulated, now_ns = self._simulated, self._simulated.clock.now_ns()
-        if simulated.cluster.groups is None:
+        if simulated.cluster.groups is None and not simulated.cluster.queues_resizes:
             return False
         if simulated.driver.version != self._version:
             self._version, self._since_ns = simulated.driver.version, now_ns
             return False
         if now_ns - self._since_ns < 2 * simulated.longest_backoff_s * NS_PER_S:
             return False
-        return self._only_groups()
+        return self._are_only_those()
 
-    def _only_groups(self) -> bool:
-        scheduler = self._simulated.scheduler
+    def _are_only_those(self) -> bool:
+        scheduler, cluster = self._simulated.scheduler, self._simulated.cluster
         if scheduler.next_deadline_ns() is not None:
             return False
         tried = [entry for entry in scheduler.queued_pods() if scheduler.place_in_queue(entry.key) == "backoff"]
-        return all(entry.pod.group_key is not None for entry in tried)
+        return all(entry.pod.group_key is not None or cluster.is_resize(entry.pod) for entry in tried)

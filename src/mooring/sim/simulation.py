@@ -13,7 +13,6 @@ import msgspec
 from mooring.cluster.cluster import Cluster
 from mooring.cluster.columns.facts import amounts_on
 from mooring.drivers.simulated_driver import START_NS
-from mooring.framework.attempts.runner import Runner
 from mooring.framework.config.durations import Duration
 from mooring.framework.config.types import KubeSchedulerConfiguration
 from mooring.framework.profile.registry import Registry
@@ -106,11 +105,11 @@ class Simulation:
         simulated.explained = {pod.key for pod in wanted} - placed.keys()
         simulated.stories.only = told.key if told is not None else ""
         notes = self._notes()
-        for pod in sorted(simulated.pending, key=lambda pod: pod.metadata.creation_timestamp or ""):
-            self._driver.create(pod)
+        simulated.create_pending()
         end_ns = START_NS + until_ns
-        attempt_all = partial(self._attempt_all, end_ns, on_progress)
-        self._was_stopped = not simulated.settle(end_ns, attempt_all, jumps_to_end=True)
+        self._was_stopped = not simulated.settle(
+            end_ns, partial(self._attempted, end_ns, on_progress), jumps_to_end=True
+        )
         passed_ns = simulated.passed_ns()
         results = self._results()
         by_key = {result.pod.key: result for result in results}
@@ -132,19 +131,16 @@ class Simulation:
 
     # ---- Time
 
-    def _attempt_all(self, end_ns: int, on_progress: Progress | None) -> bool:
-        """Attempt pods until the active queue is empty. Returns False if there were too many attempts."""
-        scheduler = self._simulated.scheduler
-        while (pod := self._driver.attempt_once()) is not None:
-            self._replace_preempted()
-            total = len(self._awaited)
-            for key in dict.fromkeys((pod.key, *self._simulated.take_decided())):
-                self._attempts[key] = self._attempts.get(key, 0) + 1
-            if on_progress is not None:
-                on_progress(len(self._attempts), total)
-            if self._simulated.clock.now_ns() > end_ns or scheduler.attempts >= ATTEMPTS_A_POD * total:
-                return False
-        return True
+    def _attempted(self, end_ns: int, on_progress: Progress | None, pod: Pod) -> bool:
+        """Count an attempt. Returns False if there were too many, or time is over."""
+        self._replace_preempted()
+        total = len(self._awaited)
+        for key in dict.fromkeys((pod.key, *self._simulated.take_decided())):
+            self._attempts[key] = self._attempts.get(key, 0) + 1
+        if on_progress is not None:
+            on_progress(len(self._attempts), total)
+        simulated = self._simulated
+        return simulated.clock.now_ns() <= end_ns and simulated.scheduler.attempts < ATTEMPTS_A_POD * total
 
     def _replace_preempted(self) -> None:
         """Create the pods that controllers create instead of preempted ones."""
@@ -188,26 +184,20 @@ class Simulation:
         if not isinstance(now, Pod):
             return self._preempted_result(pod)
         waiting = scheduler.waiting.get(pod.id)
-        if waiting is not None:
-            held = f"has room on {waiting.node_name} and waits for {', '.join(waiting.pending_plugins)}"
-            return PodResult(pod, Fate.WAITING, message=held, nominated=waiting.node_name)
         counted = scheduler.placed(pod.id)  # a Bind plugin may bind the pod without the driver
-        if counted is not None:
+        if counted is not None and waiting is None:
             choice = self._simulated.choices.get(pod.key)
             margin = (choice.score, choice.feasible_count, choice.best) if choice is not None else ()
             return PodResult(pod, Fate.SCHEDULED, counted.spec.node_name, *margin)
         fate, message = self._why(now)
-        return PodResult(pod, fate, message=message, nominated=now.status.nominated_node_name)
+        nominated = now.status.nominated_node_name if waiting is None else waiting.node_name
+        return PodResult(pod, fate, message=message, nominated=nominated)
 
     def _why(self, pod: Pod) -> tuple[Fate, str]:
         """Why a pod has no node."""
-        if self._simulated.runner(pod) is None:
-            return Fate.IGNORED, f'no profile has the scheduler name "{pod.spec.scheduler_name}"'
-        if pod.is_terminating:
-            return Fate.IGNORED, "it is being deleted"
-        entry = self._simulated.scheduler.queued(pod.key)
-        if entry is not None and entry.is_gated:
-            return Fate.GATED, entry.gating_message
+        held_back = self._simulated.held_back(pod)
+        if held_back is not None:
+            return held_back
         condition = typed_condition(pod.status.conditions, POD_SCHEDULED)
         if condition is None or not self._attempts.get(pod.key):
             return Fate.ERROR, "no Bind plugin bound it" if self._attempts.get(pod.key) else "it was not attempted"
@@ -241,7 +231,7 @@ class Simulation:
         """The last attempt of a pod that was pending, as it was decided."""
         decision, runner = self._simulated.explained_decisions.get(pod.key), self._simulated.runner(pod)
         explanation = Explanation(pod, decision, result.fate, result.message)
-        explanation.weights = _weights(runner) if runner is not None else {}
+        explanation.weights = runner.score_weights() if runner is not None else {}
         if isinstance(decision, NoFit):
             explanation.preemption = result.message.removeprefix(decision.message).strip()
         explanation.victims = [e.pod.key for e in self._simulated.evictions if e.preemptor == pod.key]
@@ -264,7 +254,7 @@ class Simulation:
         loose = Pod(metadata=pod.metadata, spec=spec, status=status)
         decision = decide(runner, loose, fork, DecideOptions(explain=True))
         fate = _FATES[type(decision)]
-        return Explanation(loose, decision, fate, now_on=node_name, weights=_weights(runner))
+        return Explanation(loose, decision, fate, now_on=node_name, weights=runner.score_weights())
 
     # ---- Nodes and notes
 
@@ -309,7 +299,3 @@ class Simulation:
                 f"these pods would be attempted again: {some(restless)}"
             )
         return notes
-
-
-def _weights(runner: Runner) -> dict[str, int]:
-    return {plugin.name: runner.profile.weights[plugin.name] for plugin in runner.scores}

@@ -4,7 +4,7 @@ This is the only module that knows both the in-tree plugins and the scheduler: e
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Protocol
 
@@ -22,11 +22,10 @@ from mooring.kit.clock import Clock
 from mooring.model.pod import Pod
 from mooring.plugins.builtin import in_tree
 from mooring.queue.backoff import QueueSettings
-from mooring.queue.entry import ReportFault, TellPod
 from mooring.scheduler.decide import DecideOptions
 from mooring.scheduler.extender_asking import in_asking_order
 from mooring.scheduler.inputs import Input
-from mooring.scheduler.observer import Observer
+from mooring.scheduler.observer import Observer, SchedulerListeners
 from mooring.scheduler.scheduler import Scheduler
 from mooring.scheduler.under_way import Outbox
 from mooring.state.recording.recorded_steps import ATTEMPT, RELEASE
@@ -103,6 +102,13 @@ class RecordedScheduler(Scheduler):
             self._recorder.stepped(self, now_ns, code, intents[before:] if len(intents) > before else ())
 
 
+_NO_GANGS = (
+    "GenericWorkload is enabled, but GangScheduling plugin is not set. "
+    "Gang scheduling using PodGroups may not work as expected."
+)
+"""Upstream's words."""
+
+
 def all_plugins() -> Registry:
     """The plugins that come with Mooring and those that installed packages register."""
     registry = in_tree()
@@ -129,24 +135,31 @@ def build_runners(
     return {name: Runner(profile, observer.caller_for(profile), cursor, kept) for name, profile in profiles.items()}
 
 
+@dataclass(frozen=True)
+class SchedulerLimits:
+    """Limits of a scheduler that no configuration has: flags of `mooring run`."""
+
+    max_unschedulable_s: float = 300
+    """Upstream's --pod-max-in-unschedulable-pods-duration."""
+    kept_answers_bytes: int | None = None
+    """None: the limit grows with the number of nodes."""
+
+
 def build_scheduler(
     config: KubeSchedulerConfiguration,
     clock: Clock,
     registry: Registry | None = None,
     options: DecideOptions | None = None,
-    tell: TellPod | None = None,
-    report: ReportFault | None = None,
-    observer: Observer | None = None,
-    max_unschedulable_s: float = 300,
+    listeners: SchedulerListeners | None = None,
     gates: Mapping[str, bool] | None = None,
-    kept: KeptAnswers | None = None,
+    limits: SchedulerLimits | None = None,
     recorder: Recorder | None = None,
 ) -> Scheduler:
-    """A scheduler without I/O as the configuration describes it. `observer` sees what happens: metrics are one.
+    """A scheduler without I/O as the configuration describes it. `recorder` is shown every step.
 
-    `max_unschedulable_s` is upstream's --pod-max-in-unschedulable-pods-duration (300 s). `kept` has its own limit in bytes.
-    The outbox exists before the plugins, because plugins get services that write to it. `recorder` is shown every step.
+    The outbox exists before the plugins, because plugins get services that write to it.
     """
+    listeners, limits = listeners or SchedulerListeners(), limits or SchedulerLimits()
     build: Callable[..., Scheduler] = Scheduler
     if recorder is not None:
         clock = step_clock = StepClock(clock)
@@ -160,20 +173,25 @@ def build_scheduler(
         extenders=in_asking_order(config.extenders),
         names_expected_node=all_gates["NominatedNodeNameForExpectation"],
     )
-    runners = build_runners(config, registry, services, gates, observer, kept)
+    kept = KeptAnswers(limits.kept_answers_bytes)
+    runners = build_runners(config, registry, services, gates, listeners.observer, kept)
+    if listeners.report is not None and all_gates["GenericWorkload"]:
+        for runner in runners.values():
+            if runner.profile.plugin("GangScheduling") is None:
+                listeners.report(_NO_GANGS, None)
     return build(
         clock,
         runners,
         services,
         outbox,
         options,
-        queue_settings=QueueSettings(
+        QueueSettings(
             config.pod_initial_backoff_seconds,
             config.pod_max_backoff_seconds,
-            max_unschedulable_s,
+            limits.max_unschedulable_s,
             all_gates["SchedulerPopFromBackoffQ"],
+            # Parity: composite groups are not found by the names of their pods.
+            all_gates.get("SchedulerPreQueueingHints", False) and not all_gates.get("CompositePodGroup", False),
         ),
-        tell=tell,
-        report=report,
-        observer=observer,
+        listeners,
     )

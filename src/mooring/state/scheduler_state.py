@@ -8,20 +8,22 @@ A state can be taken only while no plugin is in the middle of something (`is_qui
 and evictions are code, not values.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 
 import msgspec
 
 from mooring.api.kinds import BY_STRUCT, KINDS
-from mooring.framework.attempts.runner import Runner
+from mooring.cluster.pods.group_tree import GroupName
 from mooring.model.meta import KubeObject
 from mooring.model.node import Node
 from mooring.model.pod import Pod
-from mooring.queue.entry import QueuedPod, new_entry
+from mooring.queue.entry import QueuedEntity, QueuedGroup, QueuedPod, group_entry_key, new_entry
 from mooring.scheduler.core import Core
 from mooring.scheduler.scheduler import Scheduler
 from mooring.scheduler.under_way import Binding
 
+_KEPT_OF_GROUP = tuple(sorted({*QueuedGroup.__struct_fields__} - {"key", "members", "root"}))
+"""Fields of the entry of a pod group that are saved, likewise."""
 _KEPT = tuple(sorted({*QueuedPod.__struct_fields__} - {"began_ns", "key", "pod", "start", "uid"}))
 """Fields of a queue entry that are saved, in the order in which they are written. The other fields follow from the pod, its
 gate or the current attempt, or are for metrics."""
@@ -30,11 +32,19 @@ PodNumber = int
 """The position of a pod in `SchedulerState.pods`."""
 
 
+Fields = dict[str, int | bool | str | list[str] | None]
+
+
 class SavedEntry(msgspec.Struct, rename="camel"):
-    """A pod in the queue or in flight."""
+    """A pod in the queue or in flight, or a pod group in the queue."""
 
     pod: PodNumber
-    fields: dict[str, int | bool | str | list[str] | None]
+    """-1 for a pod group."""
+    fields: Fields
+    root: GroupName | None = None
+    """The root group of a pod group."""
+    members: list["SavedEntry"] = []
+    """The members of a pod group that wait."""
 
 
 class SavedBinding(msgspec.Struct, rename="camel"):
@@ -132,13 +142,13 @@ def state_of(scheduler: Scheduler) -> SchedulerState:
         assumed=[pod.id for pod in table.pods() if core.cache.is_assumed(pod.id)],
         nominated=_nominated(core, pods),
         queue={
-            place: [_saved(entry, pods) for entry in entries] for place, entries in queue.entries_by_place().items()
+            place: [_saved(entry, pods) for entry in entries] for place, entries in queue.entities_by_place().items()
         },
         bindings=[SavedBinding(pods.number(each.pod), each.entry.uid) for each in core.bindings.values()],
         pods=pods.found,
         attempts=queue.attempts,
         last_token=core.outbox.last_token,
-        search_start=_cursor_start(core.runners.values()),
+        search_start=next((runner.cursor.start for runner in core.runners.values()), 0),
         pre_bind_looked_ns=core.pre_bind.looked_ns,
     )
 
@@ -157,13 +167,11 @@ def _nominated(core: Core, pods: _Pods) -> list[tuple[PodNumber, str]]:
     return found
 
 
-def _saved(entry: QueuedPod, pods: _Pods) -> SavedEntry:
-    values = {name: getattr(entry, name) for name in _KEPT}
-    return SavedEntry(pods.number(entry.pod), values)
-
-
-def _cursor_start(runners: Iterable[Runner]) -> int:
-    return next((runner.cursor.start for runner in runners), 0)
+def _saved(entity: QueuedEntity, pods: _Pods) -> SavedEntry:
+    if isinstance(entity, QueuedPod):
+        return SavedEntry(pods.number(entity.pod), {name: getattr(entity, name) for name in _KEPT})
+    values = {name: getattr(entity, name) for name in _KEPT_OF_GROUP}
+    return SavedEntry(-1, values, entity.root, [_saved(entry, pods) for entry in entity.entries])
 
 
 # ---- going on from a state
@@ -184,11 +192,13 @@ def restoring(scheduler: Scheduler, state: SchedulerState) -> Iterator[None]:
     core.pre_bind.looked_ns = state.pre_bind_looked_ns
     for runner in core.runners.values():
         runner.cursor.start = state.search_start
-    entries = {place: [_entry(saved, state) for saved in saved_entries] for place, saved_entries in state.queue.items()}
-    core.queue.take_over(entries, state.attempts)
+    entities: dict[str, list[QueuedEntity]] = {"incomplete": []}
+    for place, saved_entries in state.queue.items():
+        entities[place] = [_entity(saved, state) for saved in saved_entries]
+    core.queue.take_over(entities, state.attempts)
     for number, node in state.nominated:
         core.queue.nominations.add(state.pods[number], node)
-    _restore_bindings(core, state, {entry.uid: entry for entry in entries["in flight"]})
+    _restore_bindings(core, state, {each.uid: each for each in entities["in flight"] if isinstance(each, QueuedPod)})
     _restore_images(core, state)
 
 
@@ -224,9 +234,21 @@ def _restore_pods(core: Core, state: SchedulerState) -> Iterator[None]:
         yield
 
 
+def _entity(saved: SavedEntry, state: SchedulerState) -> QueuedEntity:
+    if saved.root is None:
+        return _entry(saved, state)
+    group = QueuedGroup(saved.root, 0, group_entry_key(saved.root))
+    for name in _KEPT_OF_GROUP:
+        setattr(group, name, saved.fields[name])
+    for member in saved.members:
+        group.add(_entry(member, state))
+    return group
+
+
 def _entry(saved: SavedEntry, state: SchedulerState) -> QueuedPod:
+    """The entry as it was. A field that a state of an older version does not have keeps its default."""
     entry = new_entry(state.pods[saved.pod], 0)
-    for name in _KEPT:
+    for name in (each for each in _KEPT if each in saved.fields):
         value = saved.fields[name]
         setattr(entry, name, tuple(value) if isinstance(value, list) else value)
     return entry

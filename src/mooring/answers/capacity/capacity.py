@@ -3,7 +3,9 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, cast
+from typing import ClassVar, cast
+
+from msgspec import UNSET, UnsetType
 
 from mooring.answers.capacity.filling import (
     CopyPlacer,
@@ -15,10 +17,17 @@ from mooring.answers.capacity.filling import (
     pod_copies,
 )
 from mooring.answers.capacity.gangs import MOST_SIZE, Gang, GangCount, fill_with_gangs, gang_of
-from mooring.answers.capacity.node_budgets import CapacityLimit, LimitReason, NodeBudget, budgets_after
+from mooring.answers.capacity.node_budgets import (
+    CapacityLimit,
+    CapacityLimitForm,
+    LimitReason,
+    NodeBudget,
+    NodeBudgetForm,
+    budgets_after,
+)
 from mooring.answers.form.answer import AnswerTable, ClusterAnswer
 from mooring.answers.form.data_table import Columns, DataTable, amount_column, data_table
-from mooring.answers.form.published import fields_of
+from mooring.answers.form.published import Count, Form, Positive
 from mooring.answers.form.utilisation import zone_of
 from mooring.answers.trial.reasons import Amount
 from mooring.api.validation.problem import Problem, show
@@ -38,11 +47,41 @@ PodFile = Source | Written
 """A file with a Pod, a workload, or a list of them; or such an object as a dictionary."""
 
 
+class CopiesForm(Form, frozen=True):
+    """A pod or workload that was placed."""
+
+    name: str
+    """Kind, namespace and name of the pod or workload."""
+    in_turn: Positive
+    """How many of it come in each turn."""
+    fits: Count
+    """How many of it fit."""
+
+
+class CapacityForm(Form, frozen=True):
+    """How many more pods fit. Amounts are whole numbers: cpu in milli-CPU, memory and storage in bytes, other resources as
+    counted."""
+
+    pods: Sequence[CopiesForm]
+    """What was placed, in turn."""
+    fits: Count
+    """How many pods fit in all; with limit.max, at least so many."""
+    limit: CapacityLimitForm
+    """What ended the count."""
+    per_node: Sequence[NodeBudgetForm]
+    """All nodes, those with the most pods first."""
+    notes: Sequence[str]
+    """What a user should know about the answer."""
+    gangs: GangCount | UnsetType = UNSET
+    """Only where whole gangs were counted: then fits counts their pods."""
+
+
 @dataclass(frozen=True, slots=True, repr=False)
 class Capacity(ClusterAnswer):
     """How many copies fit."""
 
     kind: ClassVar[str] = "Capacity"
+    form: ClassVar = CapacityForm
 
     pods: Sequence[PodCopies]
     """The kinds of copies that were placed, in turn."""
@@ -159,17 +198,15 @@ class Capacity(ClusterAnswer):
         )
         return data_table(columns, rows)
 
-    def content(self) -> dict[str, Any]:
-        return {
-            "pods": [
-                {"name": copies.name, "inTurn": copies.in_turn, "fits": self.by_kind.get(copies.name, 0)}
-                for copies in self.pods
-            ],
-            "fits": self.fits,
-            "limit": self.limit.content(),
-            "perNode": [budget.content(len(self.pods) > 1) for budget in self.nodes],
-            **fields_of(self, "notes gangs?"),
-        }
+    def published(self) -> CapacityForm:
+        return CapacityForm(
+            [CopiesForm(copies.name, copies.in_turn, self.by_kind.get(copies.name, 0)) for copies in self.pods],
+            self.fits,
+            self.limit.published(),
+            [budget.published(len(self.pods) > 1) for budget in self.nodes],
+            self.notes,
+            UNSET if self.gangs is None else self.gangs,
+        )
 
 
 def _limit_data(limit: CapacityLimit) -> DataTable:
@@ -197,7 +234,7 @@ def _amounts(amount: Amount | None) -> tuple[object, ...]:
 def told(reason: LimitReason) -> str:
     """`4,210 nodes: Insufficient cpu (wants 4, largest free 3700m on node-0412)`."""
     head = f"{reason.nodes:,} {'node' if reason.nodes == 1 else 'nodes'}: " if reason.nodes else ""
-    amounts = f" ({reason.amount.words()})" if reason.amount is not None else ""
+    amounts = f" ({reason.amount.text})" if reason.amount is not None else ""
     return f"{head}{reason.message.rstrip('.')}{amounts}"
 
 

@@ -13,7 +13,6 @@ import msgspec
 import numpy as np
 
 from mooring.answers.trial.counterfactual import SchedulerView
-from mooring.answers.trial.workload_book import DAEMON_SET
 from mooring.api.validate import validate
 from mooring.api.validation.problem import Problem
 from mooring.cluster.cluster import Cluster
@@ -35,6 +34,7 @@ from mooring.model.pod import Pod
 from mooring.model.pod_spec import PodStatus
 from mooring.model.workloads import Ordinals, Workload
 from mooring.plugins.builtin import in_tree_plugins
+from mooring.rules.daemon_nodes import DAEMON_SET
 from mooring.scheduler.decision import DecisionError, NoFit, Placement
 
 # ---- Capacity counts copies of one pod. The pod is given, or comes from the template of a workload.

@@ -12,7 +12,7 @@ import msgspec
 
 from mooring.answers.capacity.filling import CopyPlacer, Filling, PodCopies, fill_at_once
 from mooring.answers.capacity.node_budgets import Budgets, CapacityLimit, LimitReason, NodeBudget, budgets_after
-from mooring.answers.form.published import Published
+from mooring.answers.form.published import Count, Form, Positive
 from mooring.answers.trial.counterfactual import Edit, PutObject, with_spec
 from mooring.answers.trial.group_trials import AskedGroup, GroupOutcome, GroupTrials, has_groups
 from mooring.answers.trial.reasons import Reason
@@ -37,14 +37,14 @@ class Gang:
     declared: PodGroup
 
 
-@dataclass(frozen=True, slots=True)
-class GangCount(Published):
+class GangCount(Form, frozen=True):
     """How many gangs fit."""
 
-    published = "size fits room:roomForNext"
-    size: int
-    fits: int
-    room: int
+    size: Positive
+    """How many pods a gang has."""
+    fits: Count
+    """How many gangs fit."""
+    room: Count = msgspec.field(name="roomForNext")
     """How many pods of the next gang fit."""
 
 
@@ -63,10 +63,10 @@ def gang_of(loaded: LoadedCluster, copies: PodCopies, size: int | None) -> Gang 
 
     Raises InputError if a size is given where the scheduler heeds no gangs.
     """
-    if not has_groups(loaded.gates) or not with_defaults(loaded.gates)["GangScheduling"]:
+    if not has_groups(loaded.gates):
         if size is None:
             return None
-        text = "the scheduler heeds no gangs; add --feature-gates GenericWorkload=true,GangScheduling=true"
+        text = "the scheduler heeds no gangs; add --feature-gates GenericWorkload=true"
         raise InputError([Problem("", text)])
     groups = {item.key: item for item in copies.extras if isinstance(item, PodGroup)}
     declared = groups.get(copies.pod.group_key or "")

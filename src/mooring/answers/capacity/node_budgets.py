@@ -3,17 +3,74 @@
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
+from msgspec import UNSET, UnsetType
+from msgspec.structs import astuple
 
 from mooring.answers.capacity.filling import CopyPlacer, Filling, Refusal
-from mooring.answers.form.published import Published, fields_of
+from mooring.answers.form.published import Count, Form
 from mooring.answers.trial.reasons import INSUFFICIENT, Amount, largest_free
 from mooring.cluster.cluster import Cluster
 from mooring.framework.contract.status import Rejection
 from mooring.model.pod import Pod
 from mooring.scheduler.decision import DecisionError, Diagnosis, NoFit, Placement
+
+
+class StopForm(Form, frozen=True):
+    """Why a node does not take the next pod."""
+
+    plugin: str
+    reasons: Sequence[str]
+
+
+class NodeBudgetForm(Form, frozen=True, kw_only=True):
+    """A node with the pods that go there."""
+
+    node: str
+    pods: Count
+    """How many of the pods go there."""
+    by_pod: Mapping[str, int] | UnsetType = UNSET
+    """The same by name of the pod or workload; only with several of them."""
+    free: Mapping[str, int]
+    """What is left of each resource that the next pod requests, and of allowed pods."""
+    stopped_by: StopForm | None
+    """What stops the next pod there; null if nothing does, or if no node was asked."""
+
+
+class LimitReasonForm(Form, frozen=True):
+    """A reason of the last decision."""
+
+    plugin: str
+    """The plugin that rejected the nodes; empty for an error."""
+    message: str
+    """The reason in the words of kube-scheduler."""
+    nodes: Count
+    """On how many nodes; 0 if no node was asked."""
+    resource: str | UnsetType = UNSET
+    """The resource that is short."""
+    requested: int | UnsetType = UNSET
+    """How much of it the pod requests."""
+    most_free: int | UnsetType = UNSET
+    """The most that one of these nodes has free."""
+    best_node: str | UnsetType = UNSET
+    """That node."""
+    largest: int | UnsetType = UNSET
+    """The most that one of these nodes has in all; of all nodes, if fitsNoNode is true."""
+    fits_no_node: bool | UnsetType = UNSET
+    """Whether no node of the cluster has as much in all."""
+
+
+class CapacityLimitForm(Form, frozen=True, kw_only=True):
+    """The reason why the count ended."""
+
+    pod: str
+    """The pod or workload whose turn it was."""
+    max: int | UnsetType = UNSET
+    """The number of pods at which the count stopped; only if that ended it."""
+    message: str | UnsetType = UNSET
+    """The fit error, as the scheduler writes it into events."""
+    reasons: Sequence[LimitReasonForm]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,14 +87,15 @@ class NodeBudget:
     reasons: tuple[str, ...] = ()
     """Empty: nothing does."""
 
-    def content(self, is_mix: bool) -> dict[str, Any]:
-        """The node as plain data; a mix of several kinds counts each kind."""
-        stopped = fields_of(self, "plugin reasons") if self.reasons else None
-        return {**fields_of(self, "node pods by_kind:byPod free" if is_mix else "node pods free"), "stoppedBy": stopped}
+    def published(self, is_mix: bool) -> NodeBudgetForm:
+        """The node in its published form; a mix of several kinds counts each kind."""
+        stopped = StopForm(self.plugin, self.reasons) if self.reasons else None
+        by_pod = self.by_kind if is_mix else UNSET
+        return NodeBudgetForm(node=self.node, pods=self.pods, by_pod=by_pod, free=self.free, stopped_by=stopped)
 
 
 @dataclass(frozen=True, slots=True)
-class LimitReason(Published):
+class LimitReason:
     """A reason of the last decision, in upstream's words."""
 
     plugin: str
@@ -46,17 +104,17 @@ class LimitReason(Published):
     amount: Amount | None = None
     """The resource that is short: how much is asked for, and the most that one of the nodes with this reason has."""
 
-    def content(self) -> dict[str, Any]:
-        amount, found = self.amount, fields_of(self, "plugin message nodes")
-        if amount is not None:
-            found |= fields_of(amount, "resource wants:requested")
-        if amount is not None and amount.node:
-            found |= fields_of(amount, "largest_free:mostFree node:bestNode largest fits_no_node")
-        return found
+    def published(self) -> LimitReasonForm:
+        told, amount = (self.plugin, self.message, self.nodes), self.amount
+        if amount is None:
+            return LimitReasonForm(*told)
+        if not amount.node:
+            return LimitReasonForm(*told, amount.resource, amount.wants)
+        return LimitReasonForm(*told, *astuple(amount)[:-1])
 
 
 @dataclass(frozen=True, slots=True)
-class CapacityLimit(Published):
+class CapacityLimit:
     """The reason why the count ended."""
 
     pod: str
@@ -67,8 +125,11 @@ class CapacityLimit(Published):
     most: int | None = None
     """The number of pods at which the count stopped, if that ended it."""
 
-    def content(self) -> dict[str, Any]:
-        return fields_of(self, "pod message reasons" if self.most is None else "pod most:max reasons")
+    def published(self) -> CapacityLimitForm:
+        reasons = [each.published() for each in self.reasons]
+        if self.most is not None:
+            return CapacityLimitForm(pod=self.pod, max=self.most, reasons=reasons)
+        return CapacityLimitForm(pod=self.pod, message=self.message, reasons=reasons)
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,13 +218,10 @@ def _reasons(outcome: object, nodes: Sequence[NodeBudget], pod: Pod, cluster: Cl
 def _counted(diagnosis: Diagnosis) -> Counter[tuple[str, str]]:
     """(Plugin, reason) -> the number of nodes."""
     counted: Counter[tuple[str, str]] = Counter()
-    for rejection, number in diagnosis.verdicts:
+    for rejection, number in diagnosis.all_verdicts():
+        plugin = rejection.plugin or ", ".join(sorted(diagnosis.plugins))  # the verdict on absent nodes may have none
         for reason in rejection.reasons:
-            counted[rejection.plugin, reason] += number
-    others = diagnosis.node_count - sum(number for _, number in diagnosis.verdicts)
-    for reason in diagnosis.absent.reasons if diagnosis.absent is not None and others else ():
-        plugin = diagnosis.absent.plugin if diagnosis.absent is not None else ""
-        counted[plugin or ", ".join(sorted(diagnosis.plugins)), reason] += others
+            counted[plugin, reason] += number
     return counted or Counter({("", diagnosis.message()): diagnosis.node_count})
 
 

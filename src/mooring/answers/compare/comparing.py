@@ -7,7 +7,14 @@ from pathlib import PurePath
 from typing import Any, TypedDict, Unpack
 
 from mooring.answers.compare.compared_run import RunInputs, RunResult
-from mooring.answers.compare.comparison import NODES, PRICE_AN_HOUR, ComparedRun, Comparison, PlacementDifference
+from mooring.answers.compare.comparison import (
+    NODES,
+    PRICE_AN_HOUR,
+    PRICE_OF_TIME,
+    ComparedRun,
+    Comparison,
+    PlacementDifference,
+)
 from mooring.answers.compare.node_use import prices_of, read_prices
 from mooring.answers.compare.placement_table import PlacementTable, unpack
 from mooring.answers.compare.results_file import open_results
@@ -17,8 +24,9 @@ from mooring.framework.config import ConfigError, KubeSchedulerConfiguration
 from mooring.framework.config.durations import parse_duration
 from mooring.framework.profile.registry import Registry
 from mooring.inputs.arrivals import Arrival, read_arrivals
+from mooring.inputs.configuration_files import configuration_of
 from mooring.inputs.load_plan import LoadPlan, read_load_plan
-from mooring.inputs.loaded_cluster import Config, LoadedCluster, Source, Written, configuration_of
+from mooring.inputs.loaded_cluster import Config, LoadedCluster, Source, Written
 from mooring.kit.version import VERSION
 from mooring.kit.words import count
 from mooring.model.pod import Pod
@@ -230,7 +238,7 @@ def comparison_of(
         ComparedRun(plan, result.figures, result.placements_digest, None if moved is None else moved[i])
         for i, (plan, result) in enumerate(zip(plans, results, strict=True))
     ]
-    unit = ("price" if inputs.is_day else PRICE_AN_HOUR) if inputs.node_prices else NODES
+    unit = (PRICE_OF_TIME if inputs.is_day else PRICE_AN_HOUR) if inputs.node_prices else NODES
     said = [*notes, *_run_notes(runs)]
     if moved is None:
         said.append("there are so many pods that only digests of their placements were kept")

@@ -3,15 +3,23 @@
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
-import msgspec
+from msgspec import Meta, to_builtins
 
-from mooring.answers.compare.figures import ALL_COMPARED, COMPARED, RunFigures, best_runs, course_plots, flat_figures
+from mooring.answers.compare.figures import (
+    ALL_COMPARED,
+    COMPARED,
+    BestRuns,
+    RunFigures,
+    best_runs,
+    course_plots,
+    flat_figures,
+)
 from mooring.answers.compare.run_plan import RunPlan
 from mooring.answers.form.answer import AnswerPlot, AnswerTable, ClusterAnswer
 from mooring.answers.form.data_table import Columns, DataTable, Row, data_table, in_snake_case, percent_of
-from mooring.answers.form.published import fields_of
+from mooring.answers.form.published import Count, Form, Number
 from mooring.answers.form.report_parts import BarPlot, Unit
 from mooring.kit.words import count, some
 from mooring.model.quantity import show_percent
@@ -20,7 +28,7 @@ from mooring.sim.results import show_seconds
 # ---- The tables of `to_frame` for a comparison: a row for each run, with columns for differences to the first.
 
 
-NODES, PRICE_AN_HOUR = "nodes", "price an hour"
+NODES, PRICE_AN_HOUR, PRICE_OF_TIME = "nodes", "price an hour", "price"
 """The unit of costs without prices, and that of the costs of an hour."""
 _SHARES = ("utilisation.", "fragmentation.")
 """How paths of figures that are shares begin."""
@@ -134,6 +142,60 @@ DRAWN = (
 """The plots of a report."""
 
 
+class ComparedRunForm(Form, frozen=True):
+    """A run with its figures."""
+
+    name: str
+    """Unique among the runs."""
+    config: str
+    """The configuration: the name of its file, default or cluster."""
+    config_digest: str
+    """The same for configurations that are the same with all defaults."""
+    seed: int | None
+    """Decides among nodes with the same score. Null: the lowest name is taken."""
+    load: Annotated[Number, Meta(extra_json_schema={"exclusiveMinimum": 0})]
+    """How many pods arrive, as a multiple of those that are given."""
+    vary: dict[str, Any]
+    """What --vary set in this run, by path."""
+    figures: RunFigures
+    difference: dict[str, Number | None]
+    """By figure: this run minus the first one. Null where one of them does not have the figure."""
+    moved: Count | None
+    """How many pods have another node than in the first run, of the pods that both have. Null if only digests are kept."""
+    placements_digest: str
+    """The same for runs that place the same pods on the same nodes."""
+
+
+class PlacementDifferenceForm(Form, frozen=True):
+    """A pod whose nodes differ between runs that have the pod."""
+
+    pod: str
+    """namespace/name"""
+    nodes: dict[str, str | None]
+    """By name of the run: the node of the pod. Null where the pod is pending or preempted, or where the run does not have it,
+    because its load is another one."""
+
+
+class ComparisonForm(Form, frozen=True):
+    """Runs of the same cluster under several configurations, seeds and loads."""
+
+    runs: Annotated[list[ComparedRunForm], Meta(min_length=2)]
+    """The runs, the first configuration first. Differences are to the first run."""
+    placements_differ: bool
+    """Whether the placements of two runs with the same load differ."""
+    differing: Count | None
+    """How many pods have different nodes. Null if the runs have so many pods that only digests of placements are kept."""
+    differences: list[PlacementDifferenceForm]
+    """The pods whose nodes differ between runs that have the pod, by name. Cut at 1,000,000 nodes in all; a note says so."""
+    best: dict[str, BestRuns]
+    """By figure: the best value and the runs that have it. Less is better, except for placed, groups.placed and
+    utilisation."""
+    cost_unit: Annotated[str, Meta(extra_json_schema={"enum": [NODES, PRICE_AN_HOUR, PRICE_OF_TIME]})]
+    """What `cost` is: the number of nodes used, the price of an hour of the nodes used, or the price of the time that nodes
+    were in use."""
+    notes: list[str]
+
+
 @dataclass(frozen=True, slots=True)
 class ComparedRun:
     """A run with its figures."""
@@ -142,16 +204,12 @@ class ComparedRun:
     figures: RunFigures
     placements_digest: str
     moved: int | None
-    """How many pods have another node than in the first run; None if only digests are known."""
 
-    def content(self, first: "ComparedRun") -> dict[str, Any]:
-        return {
-            **fields_of(self.plan, "name config_name:config config_digest seed load"),
-            "vary": json.loads(json.dumps(dict(self.plan.vary), default=str)),
-            "figures": msgspec.to_builtins(self.figures),
-            "difference": self.difference(first),
-            **fields_of(self, "moved placements_digest"),
-        }
+    def published(self, first: "ComparedRun") -> ComparedRunForm:
+        """The run in its published form, with the difference to the first one."""
+        plan, vary = self.plan, json.loads(json.dumps(dict(self.plan.vary), default=str))
+        how = (plan.name, plan.config_name, plan.config_digest, plan.seed, plan.load, vary)
+        return ComparedRunForm(*how, self.figures, self.difference(first), self.moved, self.placements_digest)
 
     def difference(self, first: "ComparedRun") -> dict[str, float | None]:
         """By figure: this run minus the first; None where one of them has no such figure. Figures of pod groups are left out
@@ -159,7 +217,7 @@ class ComparedRun:
         own, other = flat_figures(self.figures), flat_figures(first.figures)
         pairs = {path: (own[path], other[path]) for path in ALL_COMPARED}
         pairs = {path: pair for path, pair in pairs.items() if path in COMPARED or pair != (None, None)}
-        return {path: None if a is None or b is None else _rounded(a - b) for path, (a, b) in pairs.items()}
+        return {path: _minus(a, b) for path, (a, b) in pairs.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,6 +234,7 @@ class Comparison(ClusterAnswer):
     """Several runs of the same cluster."""
 
     kind: ClassVar[str] = "Comparison"
+    form: ClassVar = ComparisonForm
 
     runs: list[ComparedRun]
     differences: list[PlacementDifference] = field(default_factory=list)
@@ -195,6 +254,10 @@ class Comparison(ClusterAnswer):
 
     def best(self) -> dict[str, dict[str, object]]:
         """By figure: the best value, and the runs that have it."""
+        found: dict[str, dict[str, object]] = to_builtins(self._best())
+        return found
+
+    def _best(self) -> dict[str, BestRuns]:
         return best_runs({run.plan.name: run.figures for run in self.runs})
 
     # ---- the form of an answer
@@ -213,12 +276,11 @@ class Comparison(ClusterAnswer):
     def _winners(self) -> Iterator[str]:
         """Which run is best by which figures, where one is."""
         by_run: dict[str, list[str]] = {}
-        for path, best in self.best().items():
-            names = best["runs"]
+        for path, best in self._best().items():
             is_shown = path != "cost" or self.cost_unit != NODES
-            if is_shown and isinstance(names, list) and len(names) == 1:
-                shown = _shown(path, best["value"])
-                by_run.setdefault(names[0], []).append(f"{ALL_COMPARED[path][0].lower()} ({shown})")
+            if is_shown and len(best.runs) == 1:
+                shown = _shown(path, best.value)
+                by_run.setdefault(best.runs[0], []).append(f"{ALL_COMPARED[path][0].lower()} ({shown})")
         if len(by_run) <= RUNS_SHOWN:
             for name, figures in by_run.items():
                 yield f"Best in {some(figures, 6)}: {name}."
@@ -264,19 +326,18 @@ class Comparison(ClusterAnswer):
             "utilisation": use_table(figures),
         }
 
-    def content(self) -> dict[str, Any]:
+    def published(self) -> ComparisonForm:
         names = [run.plan.name for run in self.runs]
-        return {
-            "runs": [run.content(self.runs[0]) for run in self.runs],
-            "placementsDiffer": self.is_different,
-            "differing": self.differing,
-            "differences": [
-                {"pod": each.pod, "nodes": dict(zip(names, each.nodes, strict=True))} for each in self.differences
-            ],
-            "best": self.best(),
-            "costUnit": self.cost_unit,
-            "notes": self.notes,
-        }
+        nodes = ((each.pod, dict(zip(names, each.nodes, strict=True))) for each in self.differences)
+        return ComparisonForm(
+            [run.published(self.runs[0]) for run in self.runs],
+            self.is_different,
+            self.differing,
+            [PlacementDifferenceForm(*each) for each in nodes],
+            self._best(),
+            self.cost_unit,
+            self.notes,
+        )
 
     # ---- tables
 
@@ -297,10 +358,8 @@ class Comparison(ClusterAnswer):
         return "-" if run.placements_digest == self.runs[0].placements_digest else "some"
 
     def _best_rows(self) -> Iterator[tuple[object, ...]]:
-        for path, best in self.best().items():
-            names = best["runs"]
-            assert isinstance(names, list)
-            yield ALL_COMPARED[path][0].lower(), _shown(path, best["value"]), some(names)
+        for path, best in self._best().items():
+            yield ALL_COMPARED[path][0].lower(), _shown(path, best.value), some(best.runs)
 
     def _wait_rows(self) -> Iterator[tuple[object, ...]]:
         for run in self.runs:
@@ -320,11 +379,6 @@ _WAIT_COLUMNS = ("run", "priority", "bound", "p50", "p95", "p99", "max", "pendin
 
 
 # ---- cells
-
-
-def _rounded(value: float) -> float:
-    """Differences of figures without the noise of the last bits."""
-    return round(value, 9)
 
 
 def _number(value: float) -> str:

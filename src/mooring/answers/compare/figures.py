@@ -2,11 +2,13 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import pairwise
+from typing import Annotated
 
 import msgspec
 import numpy as np
 
 from mooring.answers.form.plots import COLOURS
+from mooring.answers.form.published import ADDED, Count, Form, Number
 from mooring.answers.form.report_parts import AnswerPlot, BarPlot, CurvePlot, Unit, wait_labels
 from mooring.sim.day import DayReport
 from mooring.sim.gauge import MAIN
@@ -15,12 +17,12 @@ QUANTILES = (0.5, 0.95, 0.99, 1.0)
 """The quantiles of the fields of WaitFigures, in their order."""
 
 
-class FigureStruct(msgspec.Struct, frozen=True, rename="camel"):
+class FigureStruct(Form, frozen=True, omit_defaults=False):
     """Figures are plain data: a public interface, and what a results file keeps."""
 
 
 class WaitFigures(FigureStruct, frozen=True):
-    """Time from arrival to binding, over the pods that were bound; None if there are none."""
+    """Time from arrival to binding, over the pods that were bound; null if there are none."""
 
     p50_seconds: float | None = None
     p95_seconds: float | None = None
@@ -32,28 +34,30 @@ class PriorityFigures(FigureStruct, frozen=True):
     """The pods of one priority."""
 
     priority: int
-    bound: int
-    pending: int
-    preempted: int
+    bound: Count
+    pending: Count
+    preempted: Count
     waits: WaitFigures
 
 
 class GroupFigures(FigureStruct, frozen=True):
     """The pod groups, each as one."""
 
-    placed: int
+    placed: Count
     """How many got nodes for as many pods as they need."""
-    pending: int
+    pending: Count
     waits: WaitFigures
-    """From the arrival of the last pod that a group needs until so many are bound."""
+    """From the arrival of the last pod that a group needs until so many are bound; null if no group was placed."""
 
 
 class UseFigures(FigureStruct, frozen=True):
-    """The requested share of what is allocatable on all nodes: the mean over time, and the highest mean of a sixtieth of the
-    time. Both are the share at the end where all pods arrive at once."""
+    """The requested share of what is allocatable on all nodes. Where all pods arrive at once, both are the share at the
+    end."""
 
     mean: float
+    """The mean over time."""
     peak: float
+    """The highest mean of a sixtieth of the time."""
 
 
 class RunCurves(FigureStruct, frozen=True):
@@ -62,7 +66,7 @@ class RunCurves(FigureStruct, frozen=True):
     edges_seconds: list[float]
     """When the spans begin, and when the last one ends."""
     utilisation: dict[str, list[float]]
-    """The requested share of CPU and memory."""
+    """By resource (cpu, memory): the requested share of what is allocatable."""
     pending: list[float]
     """Pods that wait."""
 
@@ -70,36 +74,41 @@ class RunCurves(FigureStruct, frozen=True):
 class RunFigures(FigureStruct, frozen=True):
     """All figures of a run."""
 
-    pods: int
+    pods: Count
     """How many pods arrived, or were pending at the beginning."""
-    placed: int
+    placed: Count
     """How many of these pods were bound, and not preempted later."""
-    pending: int
+    pending: Count
     """How many have no node in the end."""
-    preempted: int
+    preempted: Count
     """How many pods were preempted, of these and of those that ran before."""
-    attempts: int
+    attempts: Count
     simulated_seconds: float
     waits: WaitFigures
     waits_by_priority: list[PriorityFigures]
+    """The highest priority first."""
     utilisation: dict[str, UseFigures]
+    """By resource: the requested share of what is allocatable."""
     fragmentation: dict[str, float | None]
-    """By resource: the share of what is free that the pods that people run cannot use (fragmentation.py)."""
-    nodes_used: int
+    """By resource: the share of what is free that the pods of the cluster and of the arrivals cannot use, because it is on
+    nodes where they do not fit; the mean over their shapes, weighted by the number of pods. Over time: the mean of some 32
+    moments. Null if nothing is free or there are no such pods."""
+    nodes_used: Count
     """How many nodes had, at least once, a pod that does not belong to a DaemonSet."""
     node_hours: float | None
-    """How long nodes were in use; None where all pods arrive at once."""
+    """How long nodes had such pods, over all nodes; null where all pods arrive at once."""
     cost: float
-    """In the unit that the comparison names: of these hours, or of an hour of the nodes in use; without prices the number of
+    """In the unit that `costUnit` says: of these hours, or of an hour of the nodes in use; without prices the number of
     nodes used."""
-    notes: list[str] = []
+    notes: list[str] = msgspec.field(default_factory=list)
     """Sentences that a reader of the figures should know."""
-    wait_counts: list[int] = []
-    """Bound pods by how long they waited, in the groups of reports (report/parts.py), up to the last one that has any."""
-    curves: RunCurves | None = None
-    """None where all pods arrive at once."""
+    wait_counts: Annotated[list[int], ADDED] = msgspec.field(default_factory=list)
+    """Bound pods by the time from arrival to binding: up to 10 ms, 100 ms, 1 s, 10 s, 1 min, 10 min, 1 h, 6 h, and more.
+    Groups after the last one that has pods are left out."""
+    curves: Annotated[RunCurves | None, ADDED] = None
+    """The course of the run in sixty spans; null where all pods arrive at once."""
     groups: GroupFigures | msgspec.UnsetType = msgspec.UNSET
-    """Only where the scheduler heeds pod groups, and there are any."""
+    """The pod groups, each as one. Only where the scheduler heeds pod groups, and there are any."""
 
 
 def group_figures(groups: Sequence[tuple[bool, float | None]]) -> GroupFigures | msgspec.UnsetType:
@@ -123,15 +132,13 @@ def wait_figures(waited_s: Sequence[float]) -> WaitFigures:
 
 Better = Callable[[Iterable[float]], float]
 """`max` where more is better, `min` where less is."""
+_WAITS = {f"waits.{name}Seconds": (f"WAIT {name.upper()}", min) for name in ("p50", "p95", "p99", "max")}
 COMPARED: Mapping[str, tuple[str, Better]] = {
     "placed": ("PLACED", max),
     "pending": ("PENDING", min),
     "preempted": ("PREEMPTED", min),
     "attempts": ("ATTEMPTS", min),
-    "waits.p50Seconds": ("WAIT P50", min),
-    "waits.p95Seconds": ("WAIT P95", min),
-    "waits.p99Seconds": ("WAIT P99", min),
-    "waits.maxSeconds": ("WAIT MAX", min),
+    **_WAITS,
     "utilisation.cpu.mean": ("CPU MEAN", max),
     "utilisation.cpu.peak": ("CPU PEAK", max),
     "utilisation.memory.mean": ("MEMORY MEAN", max),
@@ -146,10 +153,7 @@ COMPARED: Mapping[str, tuple[str, Better]] = {
 GROUPS_COMPARED: Mapping[str, tuple[str, Better]] = {
     "groups.placed": ("GROUPS PLACED", max),
     "groups.pending": ("GROUPS PENDING", min),
-    "groups.waits.p50Seconds": ("GROUP WAIT P50", min),
-    "groups.waits.p95Seconds": ("GROUP WAIT P95", min),
-    "groups.waits.p99Seconds": ("GROUP WAIT P99", min),
-    "groups.waits.maxSeconds": ("GROUP WAIT MAX", min),
+    **{f"groups.{path}": (f"GROUP {title}", better) for path, (title, better) in _WAITS.items()},
 }
 """Path of a figure -> its title and the best value, for runs with pod groups."""
 ALL_COMPARED: Mapping[str, tuple[str, Better]] = {**COMPARED, **GROUPS_COMPARED}
@@ -167,15 +171,22 @@ def _at(written: object, path: str) -> float | None:
     return written if isinstance(written, int | float) else None
 
 
-def best_runs(figures: Mapping[str, RunFigures]) -> dict[str, dict[str, object]]:
+class BestRuns(Form, frozen=True):
+    """The best value of a figure, and the runs that have it."""
+
+    value: Number
+    runs: list[str]
+
+
+def best_runs(figures: Mapping[str, RunFigures]) -> dict[str, BestRuns]:
     """For each figure the best value, and the runs that have it; without figures that no run has."""
     flat = {name: flat_figures(each) for name, each in figures.items()}
-    best: dict[str, dict[str, object]] = {}
+    best: dict[str, BestRuns] = {}
     for path, (_, better) in ALL_COMPARED.items():
         values = {name: value for name, each in flat.items() if (value := each[path]) is not None}
         if values:
             top = better(values.values())
-            best[path] = {"value": top, "runs": [name for name, value in values.items() if value == top]}
+            best[path] = BestRuns(top, [name for name, value in values.items() if value == top])
     return best
 
 

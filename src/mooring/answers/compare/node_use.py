@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mooring.answers.trial.workload_book import is_daemon
 from mooring.api.validation.problem import Problem, show
 from mooring.cluster.columns.kernels import Mask
 from mooring.cluster.nodes.table import NodeTable
@@ -27,6 +26,7 @@ from mooring.kit.yaml_reader import YamlFault, keep_last, read_document
 from mooring.model.node import Node
 from mooring.model.pod import Pod
 from mooring.model.shape import has_storage
+from mooring.rules.daemon_nodes import is_daemon
 from mooring.sim.gauge import MAIN
 from mooring.sim.simulated_cluster import SimulatedCluster
 

@@ -24,9 +24,11 @@ Changes that are needed together cost the sum.
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import ClassVar, Protocol
+from typing import Annotated, ClassVar, Protocol
 
-from mooring.answers.form.published import Published
+import msgspec
+
+from mooring.answers.form.published import Count, Form, Number, Published
 from mooring.answers.trial.counterfactual import Counterfactual, Edit
 from mooring.model.pod import Pod
 
@@ -45,23 +47,38 @@ EACH = 3
 """How many cures of one kind are named."""
 
 
-@dataclass(frozen=True, slots=True)
-class Cure(Published):
-    """Edits after which the pod gets `node`; this was tried."""
+class CureForm(Form, frozen=True):
+    """A change that would place the pod or the group."""
 
-    published = "kind change node verified shown_cost:cost victims broken_budgets"
-    verified: ClassVar[bool] = True
     kind: str
     """The kind of change in one word, such as `tolerate`."""
     change: str
     """The change as a sentence."""
     node: str
+    """The node that the pod would get; for a group all nodes, with the number of pods."""
+    verified: Annotated[bool, msgspec.Meta(extra_json_schema={"const": True})]
+    """The scheduler placed the pod when this was tried."""
+    shown_cost: Number = msgspec.field(name="cost")
+    """How much is asked of people and of other pods: cures are in this order."""
+    victims: tuple[str, ...]
+    """Pods that would be evicted."""
+    broken_budgets: Count
+    """How many of the victims a disruption budget protects."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cure(Published):
+    """Edits after which the pod gets `node`; this was tried."""
+
+    form: ClassVar = CureForm
+    verified: ClassVar[bool] = True
+    kind: str
+    change: str
+    node: str
     cost: float
     edits: tuple[Edit, ...] = field(repr=False)
     victims: tuple[str, ...] = ()
-    """Pods that would be evicted."""
     broken_budgets: int = 0
-    """How many of the victims a disruption budget protects."""
 
     @property
     def shown_cost(self) -> float:
@@ -88,6 +105,23 @@ class SearchBudget:
         left = self._trials.decisions < self._limit
         self.was_exhausted = self.was_exhausted or not left
         return left
+
+
+# ---- The search for a number by halving: where one number suffices, all above it do.
+
+
+def smallest(suffices: Callable[[int], bool], low: int, high: int) -> int:
+    """The smallest number above `low` and up to `high` that suffices. `high` is not tried: it is the answer if none below it
+    suffices."""
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if suffices(middle) else (middle, high)
+    return high
+
+
+def largest(fits: Callable[[int], bool], low: int, high: int) -> int:
+    """The largest number from `low` and below `high` that fits, where smaller ones fit as well. `low` is not tried."""
+    return smallest(lambda number: not fits(number), low, high) - 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,7 @@ from mooring.answers.explain.cure import (
     VICTIM,
     Cure,
     Patient,
+    smallest,
 )
 from mooring.answers.trial.changing_nodes import (
     STATE_TAINTS,
@@ -31,7 +32,6 @@ from mooring.answers.trial.changing_nodes import (
 )
 from mooring.answers.trial.counterfactual import ChangePod, Edit, MovePod, PlacePod, PutObject, RemovePod, with_spec
 from mooring.answers.trial.reasons import reasons_of
-from mooring.answers.trial.workload_book import is_daemon
 from mooring.cluster.cluster import Cluster
 from mooring.controllers.nodes.node_lifecycle import UNSCHEDULABLE
 from mooring.model.devices import ResourceSlice
@@ -40,6 +40,7 @@ from mooring.model.node import Node, Taint
 from mooring.model.pod import Pod
 from mooring.model.storage import CSINode
 from mooring.plugins.preemption.victim_search import budgets_of, split_by_budget
+from mooring.rules.daemon_nodes import is_daemon
 from mooring.scheduler.decision import NoFit, Placement
 
 # ---- Cures by nodes: uncordon one, bring one back, or add one like those that are there.
@@ -175,15 +176,16 @@ def smallest_priority(patient: Patient, present: int, found_with: Callable[[int]
     By halving: with a higher priority there are more victims to choose from.
     """
     priorities = _priorities_above(patient, present)
-    low, high, best = 0, len(priorities) - 1, None
-    while low <= high and patient.budget.is_left():
-        middle = (low + high) // 2
-        found = found_with(priorities[middle])
+    best: list[tuple[int, T]] = []
+
+    def suffices(place: int) -> bool:
+        found = found_with(priorities[place]) if patient.budget.is_left() else None
         if found is not None:
-            best, high = (priorities[middle], found), middle - 1
-        else:
-            low = middle + 1
-    return best
+            best.append((priorities[place], found))
+        return found is not None
+
+    smallest(suffices, -1, len(priorities))
+    return best[-1] if best else None
 
 
 def _priorities_above(patient: Patient, priority: int) -> list[int]:
@@ -230,7 +232,8 @@ def _by_leavers(patient: Patient, sets: Iterable[tuple[Pod, ...]]) -> Iterator[C
         node = patient.trials.node_for(patient.pod, [RemovePod(pod) for pod in leavers])
         if node is None:
             continue
-        cure = _moved(patient, leavers, node) or _removed(patient, leavers, node)
+        text = f"remove {' and '.join(pod.key for pod in leavers)} from {node}"
+        cure = _moved(patient, leavers, node) or removal(patient, leavers, text, node)
         if left[cure.kind]:
             left[cure.kind] -= 1
             yield cure
@@ -257,12 +260,9 @@ def _nearest_rows(patient: Patient) -> list[int]:
 
 def _movable(patient: Patient, row: int) -> list[Pod]:
     """Pods of a node, the smallest first among those that free enough, then the largest of the others."""
-    pods = [pod for pod in patient.trials.cluster.nodes.pods_on[row] if not is_daemon(pod) and not pod.is_terminating]
+    pods = leaving_pods(patient.trials.cluster, row)
     amounts, wants = patient.trials.cluster.nodes.amounts, patient.pod.shape.request
-    free = {
-        name: int(amounts.allocatable[p][row] - amounts.requested[p][row])
-        for name, p in zip(wants, amounts.places(wants), strict=True)
-    }
+    free = {name: amounts.free_on(name, [row])[0] for name in wants}
 
     def lack(pod: Pod) -> float:
         held = pod.shape.held
@@ -300,12 +300,20 @@ def _new_home(patient: Patient, pod: Pod, moves: Sequence[MovePod]) -> str | Non
     return decision.node if isinstance(decision, Placement) else None
 
 
-def _removed(patient: Patient, leavers: Sequence[Pod], node: str) -> Cure:
-    text = f"remove {' and '.join(pod.key for pod in leavers)} from {node}"
-    edits: tuple[Edit, ...] = tuple(RemovePod(pod) for pod in leavers)
+def removal(patient: Patient, leavers: Sequence[Pod], text: str, node: str) -> Cure:
+    """The cure in which pods leave for good; that it places the patient on `node` was tried."""
     broken = broken_budgets(patient, leavers)
-    cost = REMOVE_POD + ANOTHER_MOVE * (len(leavers) - 1) + BROKEN_BUDGET * broken
-    return Cure("remove", text, node, cost, edits, tuple(pod.key for pod in leavers), broken)
+    edits = tuple(RemovePod(pod) for pod in leavers)
+    return Cure("remove", text, node, removal_cost(leavers, broken), edits, tuple(pod.key for pod in leavers), broken)
+
+
+def removal_cost(leavers: Sequence[Pod], broken: int) -> float:
+    return REMOVE_POD + ANOTHER_MOVE * (len(leavers) - 1) + BROKEN_BUDGET * broken
+
+
+def leaving_pods(cluster: Cluster, row: int) -> list[Pod]:
+    """The pods of a node that may leave it: those of DaemonSets come again, and those that end leave anyway."""
+    return [pod for pod in cluster.nodes.pods_on[row] if not is_daemon(pod) and not pod.is_terminating]
 
 
 def broken_budgets(patient: Patient, leavers: Sequence[Pod]) -> int:

@@ -9,9 +9,9 @@ from itertools import combinations
 
 import msgspec
 
-from mooring.answers.explain.cure import ANOTHER_MOVE, BROKEN_BUDGET, CHANGE_RULE, FREE_CLAIM, REMOVE_POD, Cure, Patient
+from mooring.answers.explain.cure import CHANGE_RULE, FREE_CLAIM, Cure, Patient
+from mooring.answers.explain.cures_by_others import broken_budgets, removal_cost
 from mooring.answers.trial.counterfactual import Edit, PutObject, RemovePod, with_spec
-from mooring.answers.trial.workload_book import is_daemon
 from mooring.kit.words import count
 from mooring.model.devices import (
     ALL,
@@ -24,7 +24,7 @@ from mooring.model.devices import (
 )
 from mooring.model.pod import Pod
 from mooring.plugins.devices.device_claims import Unresolved, claims_of, is_group
-from mooring.plugins.preemption.victim_search import budgets_of, split_by_budget
+from mooring.rules.daemon_nodes import is_daemon
 
 MOST_DEVICES = 32
 """The most devices that one claim can have allocated (upstream's AllocationResultsMaxSize)."""
@@ -176,17 +176,15 @@ def _freed(patient: Patient, sets: Iterable[tuple[tuple[ResourceClaim, list[Pod]
         if not patient.budget.is_left():
             return
         pods = [*{pod.id: pod for _, users in entries for pod in users}.values()]
-        edits: list[Edit] = [PutObject(_unallocated(claim)) for claim, _ in entries]
+        edits: list[Edit] = [
+            PutObject(msgspec.structs.replace(claim, status=ResourceClaimStatus())) for claim, _ in entries
+        ]
         edits += [RemovePod(pod) for pod in pods]
-        broken = len(split_by_budget(pods, budgets_of(patient.trials.cluster))[0])
-        cure = patient.cured("free-devices", _told(entries, pods), _cost(pods) + BROKEN_BUDGET * broken, *edits)
+        broken = broken_budgets(patient, pods)
+        cost = removal_cost(pods, broken) if pods else FREE_CLAIM
+        cure = patient.cured("free-devices", _told(entries, pods), cost, *edits)
         if cure is not None:
             yield replace(cure, victims=tuple(pod.key for pod in pods), broken_budgets=broken)
-
-
-def _unallocated(claim: ResourceClaim) -> ResourceClaim:
-    freed: ResourceClaim = msgspec.structs.replace(claim, status=ResourceClaimStatus())
-    return freed
 
 
 def _told(entries: Iterable[tuple[ResourceClaim, list[Pod]]], pods: list[Pod]) -> str:
@@ -194,7 +192,3 @@ def _told(entries: Iterable[tuple[ResourceClaim, list[Pod]]], pods: list[Pod]) -
     if not pods:
         return f"free the devices of ResourceClaim {names}, which no other pod uses"
     return f"remove {' and '.join(pod.key for pod in pods)} with the devices of ResourceClaim {names}"
-
-
-def _cost(pods: list[Pod]) -> float:
-    return REMOVE_POD + ANOTHER_MOVE * (len(pods) - 1) if pods else FREE_CLAIM

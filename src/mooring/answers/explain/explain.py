@@ -5,17 +5,17 @@ from dataclasses import replace
 
 import msgspec
 
+from mooring.answers.explain.cure import largest
 from mooring.answers.explain.cure_search import DECISIONS, find_cures
 from mooring.answers.explain.explanation import (
     GroupExplanation,
     MemberReason,
-    PastEvent,
     PodExplanation,
-    PodPlace,
     WorkloadExplanation,
     best_scores,
     tipped,
 )
+from mooring.answers.explain.explanation_form import PastEvent, PodPlace
 from mooring.answers.explain.group_cures import find_group_cures
 from mooring.answers.trial.counterfactual import Counterfactual, PutObject
 from mooring.answers.trial.group_trials import (
@@ -31,7 +31,6 @@ from mooring.answers.trial.reasons import Reason, reasons_of, with_obstacles
 from mooring.answers.trial.workload_book import pods_of_workload
 from mooring.api.kinds import WORKLOADS, split_kind
 from mooring.api.kinds.scheduling import POD_GROUP
-from mooring.framework.attempts.runner import Runner
 from mooring.inputs.dump_header import PodEvent
 from mooring.inputs.loaded_cluster import LoadedCluster
 from mooring.kit.words import count
@@ -55,26 +54,27 @@ def in_best_domain(trials: GroupTrials, outcome: GroupOutcome) -> GroupOutcome:
         return outcome
     if not group.is_all_or_nothing or group.member_count < group.min_count:
         return outcome
-    best = _largest(trials, group)
+    best = _best_smaller(trials, group)
     if best is None or len(best.nodes) <= len(outcome.record.nodes):
         return outcome
     left = {key: why for key, why in outcome.record.rejected.items() if key not in best.nodes}
     return replace(outcome, record=AttemptRecord(best.nodes, left or outcome.record.rejected))
 
 
-def _largest(trials: GroupTrials, group: AskedGroup) -> GroupOutcome | None:
-    """The outcome of the largest gang that is placed, by halving; None if none is."""
-    low, high, best = 1, group.min_count - 1, None
-    while low <= high:
-        middle = (low + high) // 2
-        smaller = replace(group, declared=group.with_min_count(middle))
-        assert smaller.declared is not None
-        outcome = trials.attempt([PutObject(smaller.declared)], smaller)
-        if outcome.is_placed and not outcome.victims:
-            best, low = outcome, middle + 1
-        else:
-            high = middle - 1
-    return best
+def _best_smaller(trials: GroupTrials, group: AskedGroup) -> GroupOutcome | None:
+    """The outcome of the largest gang below the minimum that is placed, by halving; None if none is."""
+    placed: list[GroupOutcome] = []
+
+    def is_placed(number: int) -> bool:
+        declared = group.with_min_count(number)
+        outcome = trials.attempt([PutObject(declared)], replace(group, declared=declared))
+        fits = outcome.is_placed and not outcome.victims
+        if fits:
+            placed.append(outcome)
+        return fits
+
+    largest(is_placed, 0, group.min_count)
+    return placed[-1] if placed else None
 
 
 def explain_group(
@@ -269,7 +269,7 @@ def _scored(trials: Counterfactual, pod: Pod, decision: Placement, known: PodExp
     runner = trials.runner(pod)
     details = decision.details or DecisionDetails()
     scores = best_scores(details, known.node)
-    weights = weights_of(runner) if runner is not None else {}
+    weights = runner.score_weights() if runner is not None else {}
     best = known.would_go_to or decision.node
     return replace(
         known,
@@ -279,10 +279,6 @@ def _scored(trials: Counterfactual, pod: Pod, decision: Placement, known: PodExp
         tipped=tipped(scores[0], scores[1]) if len(scores) > 1 else (),
         weights=weights,
     )
-
-
-def weights_of(runner: Runner) -> dict[str, int]:
-    return {plugin.name: runner.profile.weights[plugin.name] for plugin in runner.scores}
 
 
 # ---- what a pod waits for, and what happened to it

@@ -2,12 +2,20 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
 from mooring.answers.explain.cure import Cure
+from mooring.answers.explain.explanation_form import (
+    GroupExplanationForm,
+    PastEvent,
+    PodExplanationForm,
+    PodPlace,
+    ScoredNode,
+    Tipping,
+    WorkloadExplanationForm,
+)
 from mooring.answers.form.answer import AnswerTable, ClusterAnswer
 from mooring.answers.form.data_table import Columns, DataTable, Row, data_table
-from mooring.answers.form.published import Published
 from mooring.answers.trial.group_trials import spread_of
 from mooring.answers.trial.reasons import Reason
 from mooring.kit.words import count, some
@@ -19,16 +27,6 @@ from mooring.scheduler.decision import DecisionDetails
 
 SCORED = 5
 """How many nodes are shown with their scores, the chosen ones among them."""
-
-
-@dataclass(frozen=True, slots=True)
-class ScoredNode(Published):
-    """A node that the pod could go to, with what each plugin gives it after weights."""
-
-    published = "name:node total by_plugin:plugins"
-    name: str
-    total: int
-    by_plugin: dict[str, int] = field(default_factory=dict)
 
 
 def best_scores(details: DecisionDetails, *chosen: str) -> list[ScoredNode]:
@@ -83,20 +81,6 @@ def score_table(scores: Sequence[ScoredNode]) -> DataTable:
     return data_table({"node": str, "total": int, **dict.fromkeys(plugins, int)}, rows)
 
 
-class PodPlace(NamedTuple):
-    """A pod and the node that it has, or would get."""
-
-    pod: str
-    node: str
-
-
-class Tipping(NamedTuple):
-    """How much more a plugin gives to one node than to another."""
-
-    plugin: str
-    difference: int
-
-
 def tipped(first: ScoredNode, second: ScoredNode) -> list[Tipping]:
     """By plugin how much more the first node has, the largest difference first."""
     own, other = first.by_plugin, second.by_plugin
@@ -104,12 +88,9 @@ def tipped(first: ScoredNode, second: ScoredNode) -> list[Tipping]:
     return sorted(differences, key=lambda each: (-abs(each.difference), each.plugin))
 
 
-class PastEvent(NamedTuple):
-    """Something that was recorded about the pod."""
-
-    at: str
-    """The time as the API writes it; empty if it is not known."""
-    text: str
+def told_tipped(found: Iterable[Tipping]) -> str:
+    """`NodeResourcesFit +12, ImageLocality -3`, without plugins that make no difference."""
+    return ", ".join(f"{plugin} {difference:+d}" for plugin, difference in found if difference)
 
 
 @dataclass(frozen=True, repr=False)
@@ -117,38 +98,26 @@ class PodExplanation(ClusterAnswer):
     """The explanation of one pod; `others` are pods that are pending for the same reason."""
 
     kind: ClassVar[str] = "Explanation"
-    published = (
-        "pod node is_placed:placed is_reserved:reserved would_go_to message node_count:nodes feasible_count:feasibleNodes "
-        "reasons cures gave_up:curesGaveUp tied scores tipped waits_for history victims others"
-    )
+    form: ClassVar = PodExplanationForm
     pod: str
     node: str = ""
-    """Where the pod is; or where it would go now."""
     is_placed: bool = False
     is_reserved: bool = False
-    """Whether it has room on its node, but is not bound: it waits for Permit plugins."""
     would_go_to: str = ""
-    """For a pod that has a node: where it would go if it were decided now; empty if nowhere."""
     message: str = ""
-    """Why it has no node, as its condition says it."""
     node_count: int = 0
     feasible_count: int = 0
     reasons: Sequence[Reason] = ()
     scores: Sequence[ScoredNode] = ()
-    """The chosen node first, then the others from the best on."""
     tipped: Sequence[Tipping] = ()
-    """By plugin how much more the chosen node has than the best other one, the largest difference first."""
     waits_for: Sequence[str] = ()
     history: Sequence[PastEvent] = ()
     victims: Sequence[str] = ()
-    """Pods that preemption would evict for it."""
     cures: Sequence[Cure] = ()
     gave_up: bool = False
-    """Whether the search for cures ended before it had tried everything."""
     others: Sequence[str] = ()
     weights: dict[str, int] = field(default_factory=dict)
     tied: Sequence[str] = ()
-    """Other nodes with the score of the pod's node, or of the one that it would go to."""
     ties: str = "ties go to the lowest name here"
     """How one of several nodes with the highest score is chosen."""
 
@@ -161,12 +130,7 @@ class PodExplanation(ClusterAnswer):
 
     def summary(self) -> list[str]:
         lines = [self._headline(), *self._score_lines()]
-        lines += [f"It waits for {text}" for text in self.waits_for]
-        if self.victims:
-            lines.append(f"Preemption would evict {', '.join(self.victims[:5])} for it")
-        if self.gave_up:
-            lines.append("The search for cures gave up after a fixed number of decisions; there may be others")
-        return lines
+        return lines + _outlook(self.waits_for, ", ".join(self.victims[:5]), self.gave_up)
 
     def _headline(self) -> str:
         if self.is_reserved:
@@ -200,8 +164,8 @@ class PodExplanation(ClusterAnswer):
         ahead = first.total - second.total
         if self.tied:
             return [f"It is tied with {some(self.tied, 3)}: the same score, {first.total}; {self.ties}"]
-        told = ", ".join(f"{plugin} {difference:+d}" for plugin, difference in self.tipped[:4] if difference)
-        return [f"It is {ahead} ahead of {second.name} ({first.total} to {second.total}): {told}"]
+        told = f"({first.total} to {second.total}): {told_tipped(self.tipped[:4])}"
+        return [f"It is {ahead} ahead of {second.name} {told}"]
 
     def tables(self) -> list[AnswerTable]:
         return [
@@ -224,9 +188,23 @@ class PodExplanation(ClusterAnswer):
         return {**scores, **why} if self.node else {**why, **scores}
 
 
+def _outlook(waits_for: Iterable[str], victims: str, gave_up: bool) -> list[str]:
+    """The last lines of a summary; `victims` are the pods that preemption would evict."""
+    lines = [f"It waits for {text}" for text in waits_for]
+    if victims:
+        lines.append(f"Preemption would evict {victims} for it")
+    if gave_up:
+        lines.append("The search for cures gave up after a fixed number of decisions; there may be others")
+    return lines
+
+
+def _places(title: str, places: Iterable[PodPlace], is_detail: bool = True) -> AnswerTable:
+    return AnswerTable(title, ("pod", "node"), [*map(tuple, places)], is_detail)
+
+
 def reason_row(reason: Reason) -> tuple[object, ...]:
     """Nodes, plugin, words and details of a reason, for a table."""
-    amounts = [f"{amount.resource}: {amount.words()}" for amount in reason.amounts]
+    amounts = [f"{amount.resource}: {amount.text}" for amount in reason.amounts]
     details = "; ".join([*amounts, *reason.details]) or f"such as {', '.join(reason.nodes)}"
     return f"{reason.count:,}", reason.plugin, reason.message, details
 
@@ -250,12 +228,10 @@ class WorkloadExplanation(ClusterAnswer):
     """The pods of a workload: where they are, and why those without a node have none."""
 
     kind: ClassVar[str] = "WorkloadExplanation"
-    published = "workload placed pending"
+    form: ClassVar = WorkloadExplanationForm
     workload: str
     placed: Sequence[PodPlace] = ()
-    """The pods that have nodes."""
     pending: Sequence[PodExplanation] = ()
-    """One explanation for each group of pods that are pending for the same reason."""
 
     @property
     def is_settled(self) -> bool:
@@ -269,7 +245,7 @@ class WorkloadExplanation(ClusterAnswer):
 
     def tables(self) -> list[AnswerTable]:
         found = [table for each in self.pending for table in each.tables()]
-        return [*found, AnswerTable("Placed", ("pod", "node"), self.placed, is_detail=True)]
+        return [*found, _places("Placed", self.placed)]
 
     def data_tables(self) -> Mapping[str, DataTable]:
         pending = ((pod, None, each.message) for each in self.pending for pod in (each.pod, *each.others))
@@ -285,13 +261,11 @@ class WorkloadExplanation(ClusterAnswer):
 
 
 @dataclass(frozen=True, slots=True)
-class MemberReason(Published):
+class MemberReason:
     """Pods of the group that are rejected alike."""
 
-    published = "pods message reasons"
     pods: Sequence[str]
     message: str
-    """Why the first of them fits nowhere beside the others."""
     reasons: Sequence[Reason] = ()
 
 
@@ -300,35 +274,21 @@ class GroupExplanation(ClusterAnswer):
     """The explanation of one pod group."""
 
     kind: ClassVar[str] = "PodGroupExplanation"
-    published = (
-        "group:podGroup is_gang:gang min_count member_count:members is_settled:settled fit_count:fits placements message "
-        "waits_for placed nodes:room rejected victims cures gave_up:curesGaveUp"
-    )
+    form: ClassVar = GroupExplanationForm
     group: str
     is_gang: bool
-    """Whether its pods go together or not at all."""
     min_count: int
-    """How many pods must fit before any of them goes."""
     member_count: int
-    """How many of its pods exist."""
     placed: Sequence[PodPlace] = ()
-    """Pods that run."""
     nodes: Sequence[PodPlace] = ()
-    """Pending pods that there is room for now, beside each other."""
     is_settled: bool = False
-    """Whether the group runs, or would go now."""
     message: str = ""
-    """Why the group is pending, in the scheduler's words."""
     waits_for: Sequence[str] = ()
     rejected: Sequence[MemberReason] = ()
-    """Pods that there is no room for, by reason."""
     victims: Sequence[str] = ()
-    """Pods that preemption would evict for the group."""
     placements: int = 1
-    """Among how many choices of nodes (racks, zones) the scheduler looked; `nodes` are of the best one."""
     cures: Sequence[Cure] = ()
     gave_up: bool = False
-    """Whether the search for cures ended before it had tried everything."""
     asked: str = ""
     """The pod that was asked about, if it was not the group."""
 
@@ -344,12 +304,7 @@ class GroupExplanation(ClusterAnswer):
         lines += [self._headline()]
         if self.placements > 1:
             lines.append(f"The scheduler tried {self.placements:,} placements; this is the best of them")
-        lines += [f"It waits for {text}" for text in self.waits_for]
-        if self.victims:
-            lines.append(f"Preemption would evict {some(self.victims, 5)} for it")
-        if self.gave_up:
-            lines.append("The search for cures gave up after a fixed number of decisions; there may be others")
-        return lines
+        return lines + _outlook(self.waits_for, some(self.victims, 5), self.gave_up)
 
     def _headline(self) -> str:
         kind = f"gang of at least {self.min_count}" if self.is_gang else "group"
@@ -375,8 +330,8 @@ class GroupExplanation(ClusterAnswer):
         return [
             AnswerTable("Why not", ("pods", "nodes", "plugin", "reason", "details"), rows),
             _cures("What would place the group", "then its pods go to", self.cures),
-            AnswerTable("Room now", ("pod", "node"), self.nodes, is_detail=not self.is_settled),
-            AnswerTable("Placed", ("pod", "node"), self.placed, is_detail=True),
+            _places("Room now", self.nodes, is_detail=not self.is_settled),
+            _places("Placed", self.placed),
         ]
 
     # ---- as plain data

@@ -11,7 +11,6 @@ from itertools import islice
 import msgspec
 
 from mooring.answers.explain.cure import (
-    ANOTHER_MOVE,
     ANOTHER_NODE,
     BROKEN_BUDGET,
     CHANGE_RULE,
@@ -19,11 +18,11 @@ from mooring.answers.explain.cure import (
     GIVE_UP_ALL,
     MORE_NODES,
     RAISE_PRIORITY,
-    REMOVE_POD,
     VICTIM,
     Cure,
     Patient,
     SearchBudget,
+    smallest,
 )
 from mooring.answers.explain.cure_search import Cures, by_asking_less, without_gates
 from mooring.answers.explain.cures_by_others import (
@@ -33,15 +32,16 @@ from mooring.answers.explain.cures_by_others import (
     by_uncordoning,
     class_for,
     kinds_of_nodes,
+    leaving_pods,
     one_more_like,
+    removal,
     smallest_priority,
     with_priority,
 )
 from mooring.answers.trial.counterfactual import ChangePod, Counterfactual, Edit, PutObject, RemovePod
 from mooring.answers.trial.group_trials import AskedGroup, GroupOutcome, GroupTrials, kind_of
-from mooring.answers.trial.workload_book import is_daemon
 from mooring.cluster.cluster import Cluster
-from mooring.kit.words import count
+from mooring.kit.words import count, some
 from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
 from mooring.model.workloads import PodGroup
@@ -66,11 +66,10 @@ def leavers_by_node(cluster: Cluster, member: Pod) -> list[list[Pod]]:
 def _leavers(cluster: Cluster, row: int, member: Pod) -> list[Pod]:
     """The pods that have to leave a node for one more slot; none if they would free too little."""
     wants = {name: amount for name, amount in member.shape.request.items() if amount}
-    free = _free(cluster, row, wants)
+    free = {name: cluster.nodes.amounts.free_on(name, [row])[0] for name in wants}
     slots = min((free[name] // wants[name] for name in wants), default=0)
     lack = {name: (max(slots, 0) + 1) * wants[name] - free[name] for name in wants}
-    pods = [pod for pod in cluster.nodes.pods_on[row] if not is_daemon(pod) and not pod.is_terminating]
-    chosen = []
+    pods, chosen = leaving_pods(cluster, row), list[Pod]()
     for pod in sorted(pods, key=lambda pod: (pod.priority, _left(lack, pod), -_freed(lack, pod), pod.key)):
         if all(amount <= 0 for amount in lack.values()):
             break
@@ -78,12 +77,6 @@ def _leavers(cluster: Cluster, row: int, member: Pod) -> list[Pod]:
             chosen.append(pod)
             lack = {name: amount - pod.shape.held.get(name, (0, 0))[0] for name, amount in lack.items()}
     return chosen if all(amount <= 0 for amount in lack.values()) else []
-
-
-def _free(cluster: Cluster, row: int, wants: Mapping[str, int]) -> dict[str, int]:
-    amounts = cluster.nodes.amounts
-    places = zip(wants, amounts.places(wants), strict=True)
-    return {name: int(amounts.allocatable[at, row] - amounts.requested[at, row]) for name, at in places}
 
 
 def _left(lack: Mapping[str, int], pod: Pod) -> bool:
@@ -238,11 +231,7 @@ def _smallest(suffices: Callable[[int], bool], most: int) -> int | None:
     high = 1
     while high < most and not suffices(high):
         high *= 2
-    low, high = high // 2, min(high, most)
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if suffices(middle) else (middle, high)
-    return high
+    return smallest(suffices, high // 2, min(high, most))
 
 
 # ---- other pods
@@ -293,20 +282,11 @@ def _by_leaving(patient: GroupPatient, outcome: GroupOutcome) -> Iterator[Cure]:
             leavers = fewer
     found = patient.tried(_removals([leavers]))
     if found is not None:
-        yield _removed(patient, leavers, found)
+        yield removal(patient, leavers, f"remove {some([pod.key for pod in leavers], EACH)}", found.where())
 
 
 def _removals(nodes: Sequence[Sequence[Pod]]) -> list[Edit]:
     return [RemovePod(pod) for pods in nodes for pod in pods]
-
-
-def _removed(patient: GroupPatient, leavers: Sequence[Pod], outcome: GroupOutcome) -> Cure:
-    keys = tuple(pod.key for pod in leavers)
-    broken = broken_budgets(patient, leavers)
-    cost = REMOVE_POD + ANOTHER_MOVE * (len(leavers) - 1) + BROKEN_BUDGET * broken
-    more = f" and {len(keys) - EACH} more" if len(keys) > EACH else ""
-    text = f"remove {', '.join(keys[:EACH])}{more}"
-    return Cure("remove", text, outcome.where(), cost, tuple(_removals([leavers])), keys, broken)
 
 
 _SEARCHES: tuple[Callable[[Patient], Iterator[Cure]], ...] = (

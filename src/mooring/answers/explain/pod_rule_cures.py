@@ -6,7 +6,7 @@ from typing import Literal
 
 import msgspec
 
-from mooring.answers.explain.cure import CHANGE_RULE, TOLERATE, Patient, PodChange, Relaxation
+from mooring.answers.explain.cure import CHANGE_RULE, TOLERATE, Patient, PodChange, Relaxation, smallest
 from mooring.answers.trial.changing_nodes import STATE_TAINTS
 from mooring.answers.trial.counterfactual import with_spec
 from mooring.answers.trial.reasons import show_requirement, show_taint
@@ -57,14 +57,15 @@ class SpreadLess(Relaxation):
     def _larger_skew(self, patient: Patient, pod: Pod, index: int) -> PodChange | None:
         constraint = (pod.spec.topology_spread_constraints or [])[index]
         low, high = constraint.max_skew, constraint.max_skew + len(patient.trials.cluster.nodes.pods()) + 1
-        if patient.node_for(_with_constraint(pod, index, max_skew=high)) is None:
+
+        def fits(skew: int) -> bool:
+            return patient.node_for(_with_constraint(pod, index, max_skew=skew)) is not None
+
+        if not fits(high):
             return None
-        while high - low > 1:
-            middle = (low + high) // 2
-            fits = patient.node_for(_with_constraint(pod, index, max_skew=middle)) is not None
-            low, high = (low, middle) if fits else (middle, high)
-        text = f"raise maxSkew over {constraint.topology_key} from {constraint.max_skew} to {high}"
-        return PodChange("raise-skew", text, CHANGE_RULE - 1, lambda pod: _with_constraint(pod, index, max_skew=high))
+        skew = smallest(fits, low, high)
+        text = f"raise maxSkew over {constraint.topology_key} from {low} to {skew}"
+        return PodChange("raise-skew", text, CHANGE_RULE - 1, lambda pod: _with_constraint(pod, index, max_skew=skew))
 
 
 def _hard(pod: Pod) -> list[int]:
@@ -108,7 +109,8 @@ class DropAffinity(Relaxation):
     def alone(self, patient: Patient, pod: Pod) -> Iterator[PodChange]:
         for side, name in _SIDES:
             for i, term in enumerate(_terms(pod, side)[:MAX_TERMS]):
-                text = f"drop the required pod {name} {_show_term(term)}"
+                selected = _show_selector(term.label_selector)
+                text = f"drop the required pod {name} over {term.topology_key} ({selected})"
                 yield PodChange("drop-affinity", text, CHANGE_RULE, _without_term(side, i))
 
     def together(self, pod: Pod) -> PodChange | None:
@@ -134,10 +136,6 @@ def _with_terms(pod: Pod, side: Side, terms: list[PodAffinityTerm]) -> Pod:
 
 def _without_term(side: Side, index: int) -> Callable[[Pod], Pod]:
     return lambda pod: _with_terms(pod, side, [term for i, term in enumerate(_terms(pod, side)) if i != index])
-
-
-def _show_term(term: PodAffinityTerm) -> str:
-    return f"over {term.topology_key} ({_show_selector(term.label_selector)})"
 
 
 def _show_selector(selector: LabelSelector | None) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 import msgspec
 
-from mooring.answers.explain.cure import GIVE_UP_ALL, LOWER_REQUEST, Patient, PodChange, Relaxation
+from mooring.answers.explain.cure import GIVE_UP_ALL, LOWER_REQUEST, Patient, PodChange, Relaxation, largest
 from mooring.answers.trial.counterfactual import with_spec
 from mooring.model.pod import Pod
 from mooring.model.pod_spec import ALWAYS, Container, ResourceRequirements
@@ -92,11 +92,7 @@ def _largest(fits: Callable[[int], bool], highest: int) -> int | None:
     """The largest number from 1 to `highest` that fits, where smaller ones fit as well; None if 1 does not."""
     if highest < 1 or not fits(1):
         return None
-    low, high = 1, highest + 1
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if fits(middle) else (low, middle)
-    return low
+    return largest(fits, 1, highest + 1)
 
 
 def _change(wanted: Mapping[str, int], lowered: Mapping[str, int]) -> PodChange:

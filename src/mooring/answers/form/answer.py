@@ -1,7 +1,7 @@
 """The form of every answer: a value with a summary, tables, and plain data for programs.
 
 One description of the tables serves the terminal, notebooks and reports; data frames have tables of their own, with numbers.
-The plain data is what `published` names (`published.py`).
+The plain data is the published form of the answer (`published.py`).
 """
 
 import re
@@ -11,7 +11,7 @@ from html import escape
 from typing import Any, ClassVar
 
 from mooring.answers.form.data_table import DataTable
-from mooring.answers.form.published import Published, plain
+from mooring.answers.form.published import Published
 from mooring.answers.form.report_page import ReportContent, page_html
 from mooring.answers.form.report_parts import AnswerPlot, AnswerTable, table_html, visible
 from mooring.inputs.input_errors import InputError
@@ -50,7 +50,7 @@ class ClusterAnswer(Published, ABC):
 
     def to_dict(self) -> dict[str, Any]:
         """The answer as plain data, in the form that docs/schemas describes: what `-o json` prints."""
-        return {"apiVersion": API_VERSION, "kind": self.kind, **plain(self.content())}
+        return {"apiVersion": API_VERSION, "kind": self.kind, **self.content()}
 
     @abstractmethod
     def data_tables(self) -> Mapping[str, DataTable]:

@@ -9,9 +9,10 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
+from operator import attrgetter
 from typing import Any
 
-from mooring.answers.form.published import DECIMALS, fields_of
+from mooring.answers.form.published import DECIMALS
 from mooring.model.quantity import is_in_bytes
 
 
@@ -59,9 +60,8 @@ def data_table(columns: Columns, rows: Iterable[Row]) -> DataTable:
 
 def attribute_table(items: Iterable[object], columns: Columns) -> DataTable:
     """The table whose columns are attributes of the items: `at_ns:at` is the attribute at_ns under the name at."""
-    names = " ".join(columns)
     heads = {each.rpartition(":")[2]: kind for each, kind in columns.items()}
-    return data_table(heads, (tuple(fields_of(item, names).values()) for item in items))
+    return data_table(heads, map(attrgetter(*(each.partition(":")[0] for each in columns)), items))
 
 
 def _series(pandas: Any, kind: type, values: Sequence[Any]) -> Any:

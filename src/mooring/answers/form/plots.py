@@ -116,7 +116,8 @@ def _curves(plot: CurvePlot, number: int) -> str:
     curves = dict([*plot.curves.items()][:COLOURS])
     told = [_told_curve(plot.unit, name, values) for name, values in curves.items()]
     top = _legend_height([*curves]) + 10
-    parts = (*_legend([*curves], "line"), *_axes(plot, curves, top), *_stairs(plot, curves, top))
+    high = highest(plot.unit, curves.values())
+    parts = (*_legend([*curves], "line"), *_axes(plot, high, top), *_stairs(plot, curves, high, top))
     return _svg(plot.title, "; ".join(told), number, top + CURVES_HEIGHT + BOTTOM, iter(parts))
 
 
@@ -127,8 +128,7 @@ def _told_curve(unit: Unit, name: str, values: Sequence[float]) -> str:
     return f"{name}: from {unit.shown(min(values))} to {unit.shown(max(values))}, {unit.shown(mean)} on average"
 
 
-def _axes(plot: CurvePlot, curves: Mapping[str, Sequence[float]], top: float) -> Iterator[str]:
-    high = highest(plot.unit, curves.values())
+def _axes(plot: CurvePlot, high: float, top: float) -> Iterator[str]:
     for tick in ticks(high):
         y = top + CURVES_HEIGHT * (1 - tick / high)
         yield f'<line x1="{LEFT}" y1="{y:.1f}" x2="{WIDTH - RIGHT}" y2="{y:.1f}" class="grid"/>'
@@ -139,8 +139,7 @@ def _axes(plot: CurvePlot, curves: Mapping[str, Sequence[float]], top: float) ->
         yield _text(x, top + CURVES_HEIGHT + 18, _time(plot.edges_s[0] + at_s), "middle")
 
 
-def _stairs(plot: CurvePlot, curves: Mapping[str, Sequence[float]], top: float) -> Iterator[str]:
-    high = highest(plot.unit, curves.values())
+def _stairs(plot: CurvePlot, curves: Mapping[str, Sequence[float]], high: float, top: float) -> Iterator[str]:
     for i, (name, values) in enumerate(curves.items()):
         points = []
         for begin_s, end_s, value in zip(plot.edges_s, plot.edges_s[1:], values, strict=False):

@@ -1,72 +1,65 @@
-"""The published form of answers: which attributes of a value are fields of the JSON, under which names, in which order.
+"""The published form of answers: structs whose fields are those of the JSON, in its order, with their types.
 
-The form is a public interface with a version (docs/schemas): fields may be added, but not renamed or removed.
+The forms are a public interface with a version: fields may be added, but not renamed or removed. docs/schemas is made from
+them, with the texts below their fields (`make reference`).
 """
 
-import re
-from collections.abc import Mapping
-from enum import Enum
-from functools import cache
-from operator import attrgetter
-from typing import Any, ClassVar
+from collections.abc import Iterator
+from typing import Annotated, Any, ClassVar
+
+import msgspec
 
 DECIMALS = 9
 """The precision of numbers that programs get: nanoseconds, and more digits than prices and shares have."""
+ADDED = msgspec.Meta(extra_json_schema={"added": True})
+"""The mark of a field that came after the first answers of this version: a schema does not require it."""
+
+Count = Annotated[int, msgspec.Meta(extra_json_schema={"minimum": 0})]
+Positive = Annotated[int, msgspec.Meta(extra_json_schema={"minimum": 1})]
+"""A schema states the bounds. They are not checked when an answer is written: a wrong count must not cost the answer."""
+Number = int | float
+"""A number that is published as it is: 0 does not become 0.0."""
+
+
+class Form(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """An object of the JSON. A field that has a default is left out while it has this value."""
+
+    def content(self) -> dict[str, Any]:
+        """The object as plain data."""
+        found: dict[str, Any] = rounded(msgspec.to_builtins(self))
+        return found
+
+
+class TupleForm(Form, frozen=True):
+    """An object of the JSON that Python unpacks like a tuple."""
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(msgspec.structs.astuple(self))
 
 
 class Published:
-    """A value that is an object of the JSON; `published` names its fields as `fields_of` reads them."""
+    """A working value that is published in another form than its own: its attributes and properties fill the fields of `form`
+    that have their names."""
 
     __slots__ = ()
 
-    published: ClassVar[str]
+    form: ClassVar[type[Any]]
+    """A `Form`."""
+
+    def published(self) -> Any:
+        """The value in its form. Raises msgspec.ValidationError for an attribute that is not of the type of its field."""
+        return msgspec.convert(self, self.form, from_attributes=True)
 
     def content(self) -> dict[str, Any]:
         """The value as plain data."""
-        return fields_of(self, self.published)
+        found: Form = self.published()
+        return found.content()
 
 
-def fields_of(value: object, names: str) -> dict[str, Any]:
-    """Attributes, properties and results of methods as fields, in the order of `names`, which spaces separate.
-
-    | name                   | field                                              |
-    | waits_for              | waitsFor                                           |
-    | pod.name               | name, of the attribute pod                         |
-    | is_placed:placed       | placed                                             |
-    | nominated?:nominatedNode | nominatedNode, left out while it is empty or None |
-    """
-    found = {}
-    for attribute, name, is_optional in _parsed(names):
-        held = attrgetter(attribute)(value)
-        held = held() if callable(held) else held
-        if held or not is_optional:
-            found[name] = plain(held)
-    return found
-
-
-@cache
-def _parsed(names: str) -> list[tuple[str, str, bool]]:
-    """Attribute, name of the field, and whether the field is left out while it is empty."""
-    parts = [each.partition(":") for each in names.split()]
-    return [(at.rstrip("?"), name or in_camel_case(at.rstrip("?")), at.endswith("?")) for at, _, name in parts]
-
-
-def in_camel_case(attribute: str) -> str:
-    """The name of a field for an attribute: `pod.waits_for` is `waitsFor`."""
-    return re.sub("_([a-z0-9])", lambda found: found[1].upper(), attribute.rpartition(".")[2])
-
-
-def plain(value: Any) -> Any:
-    """The value as plain data. Floats are rounded: sums of prices and shares end without the noise of the last bits. A tuple
-    with names is an object."""
-    if isinstance(value, Published):
-        return value.content()
+def rounded(value: Any) -> Any:
+    """Plain data with rounded floats: sums of prices and shares end without the noise of the last bits."""
     if isinstance(value, float):
-        return round(float(value), DECIMALS)
-    if isinstance(value, Mapping):
-        return {key: plain(each) for key, each in value.items()}
-    if isinstance(value, tuple) and hasattr(value, "_fields"):
-        return fields_of(value, " ".join(value._fields))
-    if isinstance(value, list | tuple):
-        return [plain(each) for each in value]
-    return value.value if isinstance(value, Enum) else value
+        return round(value, DECIMALS)
+    if isinstance(value, dict):
+        return {key: rounded(each) for key, each in value.items()}
+    return [rounded(each) for each in value] if isinstance(value, list | tuple) else value

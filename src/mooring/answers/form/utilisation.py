@@ -3,13 +3,15 @@
 Cordoned nodes are left out with their pods: a drain would make a cluster look emptier than it is for new pods.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import ClassVar
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from mooring.answers.form.published import Published
+from mooring.answers.form.published import Count, Form, Published
 from mooring.cluster.nodes.table import NodeTable
 from mooring.model.names import BETA_ZONE, ZONE
 from mooring.model.node import Node
@@ -60,14 +62,41 @@ Amounts = dict[str, tuple[int, int]]
 Floats = NDArray[np.float64]
 
 
+class ResourceForm(Form, frozen=True):
+    """An amount of one resource: cpu in milli-CPU, memory in bytes, other resources as counted."""
+
+    requested: Count
+    allocatable: Count
+
+
+class UseForm(Form, frozen=True):
+    """The use of a cluster."""
+
+    nodes: Count
+    """Nodes that are not cordoned."""
+    cordoned: Count = msgspec.field(name="cordonedNodes")
+    pods: Count
+    resources: Mapping[str, ResourceForm]
+    """By resource. Amounts are whole numbers: cpu in milli-CPU, memory in bytes, other resources as counted."""
+
+
+class NamedUseForm(Form, frozen=True):
+    """The use of a zone, a pool or a node."""
+
+    name: str
+    nodes: Count
+    """Nodes that are not cordoned."""
+    cordoned: Count = msgspec.field(name="cordonedNodes")
+    pods: Count
+    resources: Mapping[str, ResourceForm]
+
+
 @dataclass(slots=True)
 class GroupUse(Published):
     """A zone, a pool, a node, or the whole cluster."""
 
-    published = "nodes cordoned:cordonedNodes pods resources"
-
+    form: ClassVar = UseForm
     nodes: int = 0
-    """Without those that are cordoned."""
     cordoned: int = 0
     pods: int = 0
     amounts: Amounts = field(default_factory=dict)
@@ -81,9 +110,14 @@ class GroupUse(Published):
         """The requested share for people: 31.2%; a dash for None."""
         return show_percent(self.share(resource))
 
-    def resources(self) -> dict[str, dict[str, int]]:
+    @property
+    def resources(self) -> dict[str, ResourceForm]:
         """The amounts of each resource by name."""
-        return {name: {"requested": used, "allocatable": room} for name, (used, room) in self.amounts.items()}
+        return {name: ResourceForm(*amounts) for name, amounts in self.amounts.items()}
+
+    def named(self, name: str) -> NamedUseForm:
+        """The published form of a group."""
+        return NamedUseForm(name, self.nodes, self.cordoned, self.pods, self.resources)
 
 
 @dataclass(slots=True)

@@ -7,7 +7,7 @@ from typing import Any
 
 from mooring.answers.capacity.filling import CopyPlacer
 from mooring.answers.form.answer import Progress
-from mooring.answers.form.published import Published
+from mooring.answers.form.published import Count, Form, Number, Positive
 from mooring.answers.plan.demand import NodeDemand, PodKind, demand_of
 from mooring.answers.plan.judge import Verdict, can_be_scheduled, judge, objects_of, pending_in, with_daemons
 from mooring.answers.plan.offers import NodeOffer
@@ -38,17 +38,31 @@ LONGER_DECISIONS = 20_000
 steps."""
 
 
-@dataclass(frozen=True, slots=True)
-class AddedNodes(Published):
+class AddedNodesForm(Form, frozen=True):
     """Nodes of one offer that come together."""
 
-    published = "step offer.name:offer count offer.price cost pods names:nodes"
+    step: Positive
+    """They come after the scheduler has placed what it can on those of the steps before."""
+    offer: str
+    count: Positive
+    price: Number
+    """The price of one node."""
+    cost: Number
+    """The price of all these nodes."""
+    pods: Count
+    """How many of the pending pods go to them."""
+    nodes: Sequence[str]
+    """The names that they have in the plan."""
+
+
+@dataclass(frozen=True, slots=True)
+class AddedNodes:
+    """Nodes of one offer that come together."""
+
     offer: NodeOffer
     names: Sequence[str]
     pods: int
-    """How many of the pending pods go to them."""
     step: int = 1
-    """They come after the scheduler has placed what it can on those of the steps before."""
 
     @property
     def count(self) -> int:
@@ -57,6 +71,10 @@ class AddedNodes(Published):
     @property
     def cost(self) -> float:
         return self.count * self.offer.price
+
+    def published(self) -> AddedNodesForm:
+        offer = self.offer
+        return AddedNodesForm(self.step, offer.name, self.count, offer.price, self.cost, self.pods, self.names)
 
 
 @dataclass(frozen=True, slots=True)

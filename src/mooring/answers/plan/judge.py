@@ -13,10 +13,9 @@ from mooring.answers.plan.trials import OfferedNodes
 from mooring.answers.trial.changing_cluster import ChangingCluster, why_pending
 from mooring.answers.trial.changing_nodes import copy_daemons, sync_daemons
 from mooring.answers.trial.counterfactual import with_spec
-from mooring.answers.trial.workload_book import is_daemon
-from mooring.controllers.workloads.daemon_sets import node_of
 from mooring.inputs.loaded_cluster import LoadedCluster
 from mooring.model.pod import Pod
+from mooring.rules.daemon_nodes import is_daemon, node_of
 
 NEVER = "Never"
 

@@ -6,13 +6,16 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
+from msgspec import field as named
+
 from mooring.answers.form.answer import AnswerPlot, AnswerTable, ClusterAnswer, Progress
 from mooring.answers.form.data_table import Columns, DataTable, attribute_table, data_table
+from mooring.answers.form.published import Count, Form, Number
 from mooring.answers.form.report_parts import BarPlot
-from mooring.answers.plan.additions import AddedNodes, PlannedAdditions, nodes_to_add
+from mooring.answers.plan.additions import AddedNodes, AddedNodesForm, PlannedAdditions, nodes_to_add
 from mooring.answers.plan.judge import objects_of, patient
 from mooring.answers.plan.offers import NodeOffer, Offered, read_offers
-from mooring.answers.plan.shrink import DrainStep, KeptNode, Shrinking, nodes_to_remove
+from mooring.answers.plan.shrink import KeptNode, NodeDrain, Shrinking, nodes_to_remove
 from mooring.answers.trial.changing_cluster import ChangingCluster
 from mooring.answers.what_if.workload_changes import apply as apply_objects
 from mooring.inputs.arrivals import Arrival, read_arrivals
@@ -57,28 +60,58 @@ POD_ROWS = 5
 """How many pods of a drain the summary of a row names."""
 
 
+class UnplacedPod(Form, frozen=True):
+    """A pod that stays pending, and why."""
+
+    pod: str
+    reason: str
+
+
+class PlanForm(Form, frozen=True):
+    """Which nodes to add and to remove. Prices and costs are in the unit of the offers."""
+
+    fits: bool
+    """Whether everything is placed."""
+    at_first: Count = named(name="pendingAtFirst")
+    """How many pods are to be placed."""
+    placed_now: Count = named(name="placedOnPresentNodes")
+    """How many of them fit on the present nodes."""
+    new_nodes: Sequence[AddedNodesForm] = named(name="add")
+    """The nodes to add, by step and offer. Nodes of a step come after the scheduler has placed what fits on those before."""
+    removed: Sequence[NodeDrain] = named(name="remove")
+    """The nodes to drain and remove, in this order; only with --shrink."""
+    cost: Number
+    """The price of all new nodes."""
+    lower_bound: Number
+    """No nodes of these offers that place the same pods cost less."""
+    fits_at_once: bool
+    """Whether everything is placed also if the nodes of all steps are added at once."""
+    pending_at_once: Count
+    """How many pods stay pending if the nodes of all steps are added at once."""
+    unplaced: Sequence[UnplacedPod] = named(name="pending")
+    """The pods that stay pending."""
+    kept: Sequence[KeptNode]
+    """Nodes that have to stay; only with --shrink."""
+    notes: Sequence[str]
+    """What a user should know about the answer."""
+
+
 @dataclass(frozen=True, slots=True, repr=False)
 class Plan(ClusterAnswer):
     """The nodes to add and to remove."""
 
     kind: ClassVar[str] = "Plan"
-    published = (
-        "fits at_first:pendingAtFirst placed_now:placedOnPresentNodes added:add removed:remove cost lower_bound fits_at_once "
-        "pending_at_once pending_pods:pending kept notes"
-    )
+    form: ClassVar = PlanForm
 
     added: Sequence[AddedNodes]
-    removed: Sequence[DrainStep]
+    removed: Sequence[NodeDrain]
     pending: Mapping[str, str]
     """The pods that stay pending, by key, and why."""
     lower_bound: float
-    """No nodes that place the same pods cost less."""
     at_first: int
     placed_now: int
     pending_at_once: int
-    """How many pods stay pending if the nodes of all steps are added at once."""
     kept: Sequence[KeptNode] = ()
-    """Nodes that shrinking leaves, and why."""
     has_offers: bool = True
     shrinks: bool = False
     is_complete: bool = True
@@ -96,12 +129,10 @@ class Plan(ClusterAnswer):
 
     @property
     def fits(self) -> bool:
-        """Whether everything is placed."""
         return not self.pending
 
     @property
     def fits_at_once(self) -> bool:
-        """Whether everything is placed also if the nodes of all steps are added at once."""
         return not self.pending_at_once
 
     # ---- text
@@ -212,9 +243,13 @@ class Plan(ClusterAnswer):
             "kept": attribute_table(self.kept, {"node": str, "reason": str}),
         }
 
-    def pending_pods(self) -> list[dict[str, str]]:
-        """The pods that stay pending, as plain data."""
-        return [{"pod": key, "reason": reason} for key, reason in self.pending.items()]
+    @property
+    def new_nodes(self) -> list[AddedNodesForm]:
+        return [each.published() for each in self.added]
+
+    @property
+    def unplaced(self) -> list[UnplacedPod]:
+        return [UnplacedPod(*each) for each in self.pending.items()]
 
 
 _ADD_COLUMNS: Columns = {
@@ -236,7 +271,7 @@ def _bars(title: str, counted: str, values: Mapping[str, float]) -> BarPlot:
     return BarPlot(title, [*values], {counted: [*values.values()]})
 
 
-def _shown(step: DrainStep) -> str:
+def _shown(step: NodeDrain) -> str:
     nodes = [*dict.fromkeys(pod.node for pod in step.moved)]
     more = f" and {len(nodes) - POD_ROWS} more" if len(nodes) > POD_ROWS else ""
     return f"{', '.join(nodes[:POD_ROWS])}{more}" or "-"

@@ -212,9 +212,6 @@ class _Program:
     def _room(self, place: int) -> int:
         return self._offers + len(self._pairs) + place
 
-    def _lowest(self, place: int) -> int:
-        return self._offers + len(self._pairs) + len(self._rooms) + place
-
     def _left_out(self, place: int) -> int:
         return self._size - len(self.kinds) + place
 
@@ -266,7 +263,7 @@ class _Program:
     def _spread_kinds(self) -> None:
         """For each kind that is spread: a domain has at least the lowest count, and at most the skew more."""
         for place, i in enumerate(self._spreads):
-            spread, lowest = self._demand.kinds[i].spread, self._lowest(place)
+            spread, lowest = self._demand.kinds[i].spread, self._offers + len(self._pairs) + len(self._rooms) + place
             assert spread is not None, "kinds without a spread are left out"
             domains = dict.fromkeys((*spread.held, *spread.offers.values()))
             pods: dict[str, dict[int, float]] = {domain: {lowest: -1.0} for domain in domains}

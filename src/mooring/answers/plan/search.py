@@ -49,10 +49,6 @@ class FoundNodes:
         return len(self.left), self.cost
 
 
-def _rank(found: FoundNodes) -> tuple[int, float]:
-    return found.rank()
-
-
 class NodeSearch:
     """One search over the offers of a trial cluster."""
 
@@ -78,14 +74,14 @@ class NodeSearch:
         first = self._repaired(TIGHT, limits)
         begun = [first]
         for packing in LOOSER:
-            if not self._is_over(min(begun, key=_rank)):
+            if not self._is_over(min(begun, key=FoundNodes.rank)):
                 begun.append(self._repaired(packing, limits))
         for offer in self._by_cost(first.counts):
-            if not self._is_over(min(begun, key=_rank)):
+            if not self._is_over(min(begun, key=FoundNodes.rank)):
                 begun.append(self._repaired(TIGHT, _changed(tuple(limits), {offer: -limits[offer]})))
-        best = min(begun, key=_rank)
-        for found in sorted(begun, key=_rank)[:IMPROVED]:
-            best = min(best, self._trimmed(found), key=_rank)
+        best = min(begun, key=FoundNodes.rank)
+        for found in sorted(begun, key=FoundNodes.rank)[:IMPROVED]:
+            best = min(best, self._trimmed(found), key=FoundNodes.rank)
         return best
 
     def run_longer(self, most_decisions: int) -> FoundNodes:
@@ -121,7 +117,7 @@ class NodeSearch:
                 break
             now = self._found(added, self._left(added))
             times = 1 if len(now.left) < len(best.left) else 2 * times
-            best = min(best, now, key=_rank)
+            best = min(best, now, key=FoundNodes.rank)
             if not now.left or times > MAX_TIMES:
                 break
         return best
@@ -161,7 +157,7 @@ class NodeSearch:
             is_improved = False
             for counts in self._promising(found):
                 fewer = self._completed(self._found(counts, self._left(counts)), found)
-                if _rank(fewer) < _rank(found):
+                if fewer.rank() < found.rank():
                     found, is_improved = fewer, True
                     break
                 if self._is_exhausted():
@@ -258,13 +254,16 @@ class StepWalk:
         return self._made[-1][1].left if self._made else self._pods
 
     @property
-    def _counts(self) -> Additions:
+    def counts(self) -> Additions:
+        """The nodes after the last step."""
         return self._made[-1][0] if self._made else self._none
 
-    def make(self, step: Additions) -> None:
-        counts = sum_of(self._counts, step)
+    def make(self, step: Additions) -> NodeTrialOutcome:
+        counts = sum_of(self.counts, step)
         self._trials.add(counts)
-        self._made.append((counts, self._trials.attempt(self.left, self._plain, self._spread)))
+        outcome = self._trials.attempt(self.left, self._plain, self._spread)
+        self._made.append((counts, outcome))
+        return outcome
 
     def left_after(self, steps: Sequence[Additions]) -> Sequence[Pod]:
         """The pods that are left after more steps, which are taken back."""
@@ -279,7 +278,7 @@ class StepWalk:
         """Take the last steps back until so many are there."""
         while len(self._made) > down_to:
             self._trials.take_back(self._made.pop()[1])
-        self._trials.add(self._counts)
+        self._trials.add(self.counts)
 
     def __len__(self) -> int:
         return len(self._made)

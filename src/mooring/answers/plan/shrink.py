@@ -8,19 +8,21 @@ cluster before it.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import msgspec
+
 from mooring.answers.form.answer import Progress
-from mooring.answers.form.published import Published
+from mooring.answers.form.published import Form
 from mooring.answers.plan.judge import objects_of, patient, pending_in
 from mooring.answers.plan.trials import broken_gang
 from mooring.answers.trial.changing_cluster import ChangingCluster, why_pending
 from mooring.answers.trial.changing_nodes import cordon, drain, remove_nodes
-from mooring.answers.trial.workload_book import is_daemon, is_static
 from mooring.cluster.cluster import Cluster
 from mooring.cluster.nodes.table import NodeTable
 from mooring.inputs.loaded_cluster import LoadedCluster
 from mooring.kit.words import some
 from mooring.model.node import Node
 from mooring.model.pod import Pod
+from mooring.rules.evictions import is_drained
 from mooring.scheduler.decide import DecideOptions, decide
 from mooring.scheduler.decision import NoFit, Placement
 from mooring.sim.controllers import replacement
@@ -32,32 +34,27 @@ MAX_IN_VAIN = 300
 """The search also ends after so many nodes in a row that have to stay: others are used even more."""
 
 
-@dataclass(frozen=True, slots=True)
-class DrainedPod(Published):
+class DrainedPod(Form, frozen=True):
     """A pod that a drain moves."""
 
-    published = "key:pod node:to"
-    key: str
-    node: str
+    key: str = msgspec.field(name="pod")
+    node: str = msgspec.field(name="to")
     """Where it runs then."""
 
 
-@dataclass(frozen=True, slots=True)
-class DrainStep(Published):
+class NodeDrain(Form, frozen=True):
     """One node to drain and remove."""
 
-    published = "node moved daemons:daemonPods"
     node: str
     moved: Sequence[DrainedPod]
-    daemons: int
+    """The pods that the drain evicts, and where the scheduler places their replacements."""
+    daemons: int = msgspec.field(name="daemonPods")
     """DaemonSet and static pods, which end with the node."""
 
 
-@dataclass(frozen=True, slots=True)
-class KeptNode(Published):
+class KeptNode(Form, frozen=True):
     """A node that has to stay, and why."""
 
-    published = "node reason"
     node: str
     reason: str
 
@@ -66,7 +63,7 @@ class KeptNode(Published):
 class Shrinking:
     """The drains in their order, and the nodes that stay."""
 
-    steps: Sequence[DrainStep]
+    steps: Sequence[NodeDrain]
     kept: Sequence[KeptNode]
     is_complete: bool
     """Whether all candidates were tried."""
@@ -82,7 +79,7 @@ class _Shrinker:
 
     def __init__(self, loaded: LoadedCluster) -> None:
         self._start(loaded)
-        self._steps: list[DrainStep] = []
+        self._steps: list[NodeDrain] = []
         self._kept: list[KeptNode] = []
         self._taken_back = self._in_vain = 0
 
@@ -107,7 +104,7 @@ class _Shrinker:
         self._in_vain += 1
         hindrance = _hindrance(self._cluster, name) or _without_room(self._cluster, name)
         outcome = hindrance or _drained(self._cluster, name)
-        if isinstance(outcome, DrainStep):
+        if isinstance(outcome, NodeDrain):
             self._steps.append(outcome)
             self._before, self._in_vain = objects_of(self._cluster), 0
             return
@@ -132,7 +129,7 @@ def least_used(nodes: NodeTable) -> list[str]:
 
 
 def _moving(cluster: ChangingCluster, name: str) -> list[Pod]:
-    return [pod for pod in cluster.pods_on(name) if not is_daemon(pod) and not is_static(pod)]
+    return [pod for pod in cluster.pods_on(name) if is_drained(pod)]
 
 
 def _hindrance(cluster: ChangingCluster, name: str) -> str:
@@ -185,7 +182,7 @@ def _rejected(cluster: ChangingCluster, fork: Cluster, pod: Pod) -> str:
     return f"{pod.key} would be pending: {words}"
 
 
-def _drained(cluster: ChangingCluster, name: str) -> DrainStep | str:
+def _drained(cluster: ChangingCluster, name: str) -> NodeDrain | str:
     """Drain the node and remove it. Returns why it has to stay, if it has to: the cluster is then to be thrown away."""
     pods = _moving(cluster, name)
     others = len(cluster.pods_on(name)) - len(pods)
@@ -206,7 +203,7 @@ def _drained(cluster: ChangingCluster, name: str) -> DrainStep | str:
     if new:
         return f"{some(new)} would be pending"
     moved = [DrainedPod(pod.key, _node_of(cluster, pod.key)) for pod in pods]
-    return DrainStep(name, moved, others)
+    return NodeDrain(name, moved, others)
 
 
 def _node_of(cluster: ChangingCluster, key: str) -> str:

@@ -14,7 +14,7 @@ from math import ceil
 from mooring.answers.form.answer import Progress
 from mooring.answers.plan.demand import NodeDemand
 from mooring.answers.plan.patterns import PatternProgram, PatternSolution
-from mooring.answers.plan.search import FoundNodes, StepTidier, found_steps, sum_of
+from mooring.answers.plan.search import FoundNodes, StepTidier, StepWalk, found_steps
 from mooring.answers.plan.trials import Additions, NodeTrialOutcome, NodeTrials
 from mooring.model.pod import Pod
 
@@ -69,10 +69,9 @@ MORE_STYLES = (
 
 @dataclass(slots=True)
 class _StepState:
-    """A search after some steps: what they have placed is in the trial cluster."""
+    """A search after some steps, which were made in the trial cluster."""
 
-    counts: Additions
-    left: Sequence[Pod]
+    walk: StepWalk
     rest: PatternSolution
     """The program's solution for the pods that are left."""
     domains: dict[str, str] = field(default_factory=dict)
@@ -80,7 +79,6 @@ class _StepState:
     most: int = 1 << 30
     """How many nodes the next step may have: twice as many as the last one; larger ones have wasted room."""
     steps: list[Additions] = field(default_factory=list)
-    kept: list[NodeTrialOutcome] = field(default_factory=list)
 
 
 class StepSearch:
@@ -98,7 +96,6 @@ class StepSearch:
     ) -> None:
         self._trials, self._demand, self._pods, self._bound = trials, demand, pods, bound
         self._patterns, self._tell, self._styles = patterns, tell, styles
-        self._plain, self._spread = demand.plain(), demand.spread_keys()
         self._begun = trials.decisions
         few = len(pods) <= MANY_PODS
         self._last = trials.decisions + (MAX_DECISIONS if few else GOOD_DECISIONS)
@@ -129,58 +126,45 @@ class StepSearch:
 
     def _built(self, style: StepStyle) -> FoundNodes:
         """Steps until nothing is left, or until no step helps."""
-        now = _StepState(tuple(0 for _ in self._demand.limits), self._pods, self._rest(self._pods, (), {}))
+        walk = StepWalk(self._trials, self._demand, self._pods)
+        now = _StepState(walk, self._rest(walk, {}))
         try:
-            while now.left and self._step(now, style):
+            while walk.left and self._step(now, style):
                 pass
-            return found_steps(self._demand, now.steps, now.left)
+            return found_steps(self._demand, now.steps, walk.left)
         finally:
-            self._take_back(now)
-
-    def _take_back(self, now: _StepState) -> None:
-        for outcome in reversed(now.kept):
-            self._trials.take_back(outcome)
-        self._trials.add(tuple(0 for _ in now.counts))
+            walk.undo(0)
 
     def _step(self, now: _StepState, style: StepStyle) -> bool:
         """Make the step that wastes least, or the first that wastes little. Returns whether one places anything."""
         best: tuple[float, Additions] | None = None
         for step in dict.fromkeys(step for step in self._proposed(now, style) if any(step)):
-            outcome, rest = self._try(now, step)
+            outcome, rest = self._made(now, step)
             price = self._demand.cost_of(step)
             waste = (price + rest.cost - now.rest.cost) / price
             if outcome.placed and waste <= style.waste:
-                self._keep(now, step, outcome, rest)
+                _keep(now, step, outcome, rest)
                 return True
             if outcome.placed and (best is None or waste < best[0] - _ROUNDING):
                 best = waste, step
-            self._trials.take_back(outcome)
-            self._trials.add(now.counts)
+            now.walk.undo(len(now.steps))
             if best is not None and self._is_exhausted():
                 break
         if best is not None:
-            self._keep(now, best[1], *self._try(now, best[1]))
+            _keep(now, best[1], *self._made(now, best[1]))
         return best is not None
 
-    def _try(self, now: _StepState, step: Additions) -> tuple[NodeTrialOutcome, PatternSolution]:
-        counts = sum_of(now.counts, step)
-        self._trials.add(counts)
-        outcome = self._trials.attempt(now.left, self._plain, self._spread)
-        return outcome, self._rest(outcome.left, counts, {**now.domains, **outcome.domains})
+    def _made(self, now: _StepState, step: Additions) -> tuple[NodeTrialOutcome, PatternSolution]:
+        """Make a step. Returns what it places, and what the rest costs then."""
+        outcome = now.walk.make(step)
+        return outcome, self._rest(now.walk, {**now.domains, **outcome.domains})
 
-    def _keep(self, now: _StepState, step: Additions, outcome: NodeTrialOutcome, rest: PatternSolution) -> None:
-        now.counts, now.left, now.rest = sum_of(now.counts, step), outcome.left, rest
-        now.domains.update(outcome.domains)
-        now.steps.append(step)
-        now.most = 2 * sum(step)
-        now.kept.append(outcome)
-
-    def _rest(self, left: Sequence[Pod], counts: Sequence[int], domains: dict[str, str]) -> PatternSolution:
-        if not left:
+    def _rest(self, walk: StepWalk, domains: dict[str, str]) -> PatternSolution:
+        if not walk.left:
             return PatternSolution(0.0, [0.0] * len(self._demand.limits))
-        limits = [limit - count for limit, count in zip(self._demand.limits, counts, strict=True)] if counts else None
+        limits = [limit - count for limit, count in zip(self._demand.limits, walk.counts, strict=True)]
         demand = self._demand.after(domains)
-        return self._patterns.cheapest(demand.counts(left), limits or self._demand.limits, demand)
+        return self._patterns.cheapest(demand.counts(walk.left), limits, demand)
 
     def _proposed(self, now: _StepState, style: StepStyle) -> Iterator[Additions]:
         """Steps to try: a part of all that the program proposes, and then a part of one offer."""
@@ -203,5 +187,13 @@ class StepSearch:
 
     def _limited(self, now: _StepState, step: Sequence[int]) -> Additions:
         """The step as far as limits of offers allow it."""
-        limits = zip(step, self._demand.limits, now.counts, strict=True)
+        limits = zip(step, self._demand.limits, now.walk.counts, strict=True)
         return tuple(min(number, limit - count) for number, limit, count in limits)
+
+
+def _keep(now: _StepState, step: Additions, outcome: NodeTrialOutcome, rest: PatternSolution) -> None:
+    """Note that a step which was made stays."""
+    now.rest = rest
+    now.domains.update(outcome.domains)
+    now.steps.append(step)
+    now.most = 2 * sum(step)

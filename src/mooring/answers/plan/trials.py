@@ -13,6 +13,7 @@ from mooring.answers.plan.offers import NodeOffer
 from mooring.answers.trial.changing_nodes import free_names
 from mooring.cluster.cluster import Cluster
 from mooring.cluster.columns.kernels import Mask
+from mooring.cluster.pods.group_tree import GroupName
 from mooring.cluster.pods.pod_groups import gang_minimum
 from mooring.framework.attempts.group_asking import generate_placements
 from mooring.framework.attempts.runner import Runner
@@ -114,7 +115,7 @@ def placements_of(gang: PlacedTogether, cluster: Cluster, runner: Runner | None)
     if runner is None or not runner.profile.tries_placements:
         return [None]
     try:
-        found = generate_placements(runner.profile, PodGroupContext(gang.pods, cluster))
+        found = generate_placements(runner.profile, PodGroupContext(GroupName(gang.gang), gang.pods, cluster))
     except AttemptError:
         return []
     return [] if isinstance(found, Rejection) else found

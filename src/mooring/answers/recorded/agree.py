@@ -15,9 +15,10 @@ from mooring.rules.conditions import typed_condition
 from mooring.scheduler.failure import POD_SCHEDULED
 from mooring.scheduler.inputs import BindAnswered, ObjectAdded, ObjectRemoved, ObjectUpdated
 from mooring.state.recording.cluster_observer import OBSERVER
-from mooring.state.recording.run_reading import ClusterBegins, ClusterStep, RecordedRun, RunSteps, runs_in
+from mooring.state.recording.run_reading import RecordedRun, runs_in
 from mooring.state.recording.segment_file import RecordingError
 from mooring.state.replay.replayer import concealed_annotations, missing_plugins, settings_of
+from mooring.state.replay.run_reader import ClusterBegins, ClusterReader, ClusterStep
 
 # ---- In which order another scheduler decided, as far as a recording of its bindings can tell.
 #
@@ -208,7 +209,7 @@ class _Follower:
         self._settings = JudgeSettings(config or recorded, gates, registry)
         self._found = found
         self._is_observed = run.header.source == OBSERVER
-        self._run = RunSteps(run)
+        self._run = ClusterReader(run)
         self._steps = Foresight(self._run)
         self._arrived = ArrivedPods()
         self._judge = BindingJudge(self._settings)
@@ -224,7 +225,7 @@ class _Follower:
                 self._take(step)
         found.contradictions += self._judge.contradictions
         found.problems += self._run.problems
-        found.files_read += self._run.files_read
+        found.files_read += self._run.segments_done
 
     def _begin(self) -> None:
         self._found.contradictions += self._judge.contradictions
@@ -287,7 +288,7 @@ class _Follower:
         if pod.id not in found.judged:
             found.judged.add(pod.id)
             found.bindings.append(self._judge.judge(pod, node, now_ns))
-            found.on_progress(found.files_read + self._run.files_read, found.file_count)
+            found.on_progress(found.files_read + self._run.segments_done, found.file_count)
         if not pod.spec.node_name:
             self._judge.assume(pod, node)
 

@@ -4,12 +4,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from statistics import median_low
-from typing import Any, ClassVar
+from typing import Annotated, ClassVar
+
+import msgspec
 
 from mooring.answers.form.answer import AnswerTable, ClusterAnswer
 from mooring.answers.form.data_table import Columns, DataTable, data_table
-from mooring.answers.form.published import fields_of
-from mooring.answers.recorded.judging import BindingVerdict, JudgedBinding, binding_table
+from mooring.answers.form.published import Count, Form, Positive
+from mooring.answers.recorded.judging import BindingForm, BindingVerdict, JudgedBinding, binding_table
 from mooring.api.kinds import pod_name
 from mooring.kit.clock import in_seconds
 from mooring.kit.words import alike_names, count
@@ -20,11 +22,74 @@ REJECTED, UNDECIDED = BindingVerdict.REJECTED, BindingVerdict.UNDECIDED
 _VERDICTS = [verdict.value for verdict in BindingVerdict]
 
 
+class VerdictCounts(Form, frozen=True):
+    """How many bindings have which verdict."""
+
+    same: Count
+    """The node is the only one with the highest score."""
+    tied: Count
+    """The node is one of several with the highest score."""
+    lower: Count
+    """Another node has a higher score."""
+    rejected: Count
+    """A filter rejects the node."""
+    undecided: Count
+    """A plugin failed, or the node is not in the recording."""
+
+
+class ProfileForm(Form, frozen=True):
+    """The bindings of one profile."""
+
+    profile: str
+    """The scheduler name."""
+    bindings: Positive
+    verdicts: VerdictCounts
+
+
+class PluginForm(Form, frozen=True):
+    """A plugin that explains most of the difference of some bindings."""
+
+    plugin: str
+    bindings: Positive
+    largest: int
+    """The largest difference in its weighted score."""
+    sum: int
+
+
+class AgreementForm(Form, frozen=True):
+    """Scores are totals over all plugins after normalising and weights."""
+
+    sources: Sequence[Annotated[str, msgspec.Meta(extra_json_schema={"enum": ["observer", "scheduler"]})]]
+    """Who wrote each run of the recording."""
+    observed: bool
+    """Whether a run comes from `mooring record`."""
+    bindings: Count
+    """How many bindings were judged."""
+    verdicts: VerdictCounts
+    may_be_sampled: Count
+    """How many of the lower scores percentageOfNodesToScore can explain."""
+    profiles: Sequence[ProfileForm]
+    plugins: Sequence[PluginForm]
+    """The plugins that explain most of a difference in score, the one with the most bindings first."""
+    different: Sequence[BindingForm]
+    """The bindings that are neither the same nor tied: rejected nodes, then lower scores, the largest difference first, then
+    those without a verdict."""
+    other_schedulers: Mapping[str, Positive]
+    """Bindings that were not judged, by scheduler name."""
+    extenders: Count
+    """How many extenders of the configuration were not asked."""
+    contradictions: Count
+    """How many changes did not fit to the ones before."""
+    problems: Sequence[str]
+    """A line for each part that could not be read."""
+
+
 @dataclass(frozen=True, repr=False)
 class Agreement(ClusterAnswer):
     """Every binding of a recording with the verdict on it, in the order of the decisions."""
 
     kind: ClassVar[str] = "Agreement"
+    form: ClassVar = AgreementForm
     bindings: Sequence[JudgedBinding] = ()
     other_schedulers: dict[str, int] = field(default_factory=dict)
     """Scheduler names that no profile has -> how many pods they bound."""
@@ -33,7 +98,6 @@ class Agreement(ClusterAnswer):
     extender_count: int = 0
     contradictions: int = 0
     problems: Sequence[str] = ()
-    """A line for each part that could not be read."""
 
     def about(self, pod: str) -> "Agreement":
         """The agreement about the pods of one name (`[pod/][namespace/]name`)."""
@@ -109,7 +173,7 @@ class Agreement(ClusterAnswer):
     def tables(self) -> list[AnswerTable]:
         found = self.by_verdict
         tables = [
-            AnswerTable("By profile", ("profile", "bindings", *_VERDICTS), self._profiles()),
+            AnswerTable("By profile", ("profile", "bindings", *_VERDICTS), self._profile_rows()),
             AnswerTable("What makes the difference", ("plugin", "bindings", "largest", "mean"), self._plugins()),
             AnswerTable(
                 "Rejected by a filter",
@@ -138,15 +202,22 @@ class Agreement(ClusterAnswer):
         ]
         if len(self.bindings) == 1:
             (only,) = self.bindings
-            return [AnswerTable("Scores (after weights)", ("plugin", "bound node", "best node"), only.differences)]
+            return [
+                AnswerTable(
+                    "Scores (after weights)", ("plugin", "bound node", "best node"), [*map(tuple, only.differences)]
+                )
+            ]
         heads = ("at", "pod", "node", "verdict", "tied", "feasible", "score", "best")
         return [*tables, AnswerTable("Bindings", heads, [_row(each) for each in self.bindings], is_detail=True)]
 
-    def _profiles(self) -> list[tuple[object, ...]]:
+    def _profiles(self) -> list[tuple[str, int, Sequence[int]]]:
         by_profile: dict[str, list[JudgedBinding]] = {}
         for each in self.bindings:
             by_profile.setdefault(each.profile, []).append(each)
-        return [(name, len(found), *_verdict_counts(found)) for name, found in by_profile.items()]
+        return [(name, len(found), _verdict_counts(found)) for name, found in by_profile.items()]
+
+    def _profile_rows(self) -> list[tuple[object, ...]]:
+        return [(name, number, *counts) for name, number, counts in self._profiles()]
 
     def _plugins(self) -> list[tuple[object, ...]]:
         return [
@@ -169,29 +240,27 @@ class Agreement(ClusterAnswer):
         profiles: Columns = {"profile": str, "bindings": int, **dict.fromkeys(_VERDICTS, int)}
         return {
             "bindings": binding_table(self.bindings),
-            "profiles": data_table(profiles, self._profiles()),
+            "profiles": data_table(profiles, self._profile_rows()),
             "plugins": data_table(columns, plugins),
         }
 
-    def content(self) -> dict[str, Any]:
-        found = self.by_verdict
-        return {
-            "sources": list(self.sources),
-            "observed": OBSERVER in self.sources,
-            "bindings": len(self.bindings),
-            "verdicts": {verdict.value: len(each) for verdict, each in found.items()},
-            "mayBeSampled": sum(each.may_be_sampled for each in found[LOWER]),
-            "profiles": [
-                {"profile": name, "bindings": number, "verdicts": dict(zip(_VERDICTS, counts, strict=True))}
-                for name, number, *counts in self._profiles()
-            ],
-            "plugins": [
-                {"plugin": name, "bindings": len(by), "largest": max(by), "sum": sum(by)}
-                for name, by in self._by_plugin().items()
-            ],
-            "different": [each.content() for verdict in (REJECTED, LOWER, UNDECIDED) for each in found[verdict]],
-            **fields_of(self, "other_schedulers extender_count:extenders contradictions problems"),
-        }
+    def published(self) -> AgreementForm:
+        found, by_plugin = self.by_verdict, self._by_plugin()
+        different = [each for verdict in (REJECTED, LOWER, UNDECIDED) for each in found[verdict]]
+        return AgreementForm(
+            self.sources,
+            OBSERVER in self.sources,
+            len(self.bindings),
+            VerdictCounts(*map(len, found.values())),
+            sum(each.may_be_sampled for each in found[LOWER]),
+            [ProfileForm(name, number, VerdictCounts(*counts)) for name, number, counts in self._profiles()],
+            [PluginForm(name, len(by), max(by), sum(by)) for name, by in by_plugin.items()],
+            [each.published() for each in different],
+            self.other_schedulers,
+            self.extender_count,
+            self.contradictions,
+            self.problems,
+        )
 
 
 def _verdict_counts(found: Sequence[JudgedBinding]) -> list[int]:

@@ -2,13 +2,16 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import ClassVar
 
-from mooring.answers.explain.explain import weights_of
-from mooring.answers.explain.explanation import ScoredNode, best_scores, tipped, weighted
+import msgspec
+
+from mooring.answers.explain.explanation import best_scores, tipped, told_tipped, weighted
+from mooring.answers.explain.explanation_form import ScoredNode
 from mooring.answers.form.answer import AnswerTable
 from mooring.answers.form.data_table import Columns, DataTable, Time, data_table
-from mooring.answers.form.published import Published
-from mooring.answers.trial.reasons import Reason, reasons_of
+from mooring.answers.form.published import Count, Form, Positive, Published
+from mooring.answers.trial.reasons import Reason, ReasonForm, reasons_of
 from mooring.kit.clock import in_micros
 from mooring.scheduler.decide import is_tied
 from mooring.scheduler.decision import Decision, DecisionDetails, DecisionError, Diagnosis, NoFit, Placement
@@ -19,30 +22,41 @@ from mooring.state.replay.differences import FAIL, decided_for, kind_of_differen
 from mooring.state.replay.replayer import ReplayedStep
 
 
-@dataclass(frozen=True, slots=True)
-class ExplainedDecision(Published):
+class DecisionForm(Form, frozen=True):
     """Why a pod went to `node`, or nowhere, with what was found about the recorded node."""
 
-    published = (
-        "pod recorded_node node message node_count:nodes feasible_count:feasibleNodes scores obstacle:recordedNodeRejected "
-        "reasons"
-    )
+    pod: str
+    recorded_node: str
+    """Empty: the pod got no node then."""
+    node: str
+    """Empty: the pod gets no node now."""
+    message: str
+    """Why it gets none."""
+    node_count: Count = msgspec.field(name="nodes")
+    feasible_count: Count = msgspec.field(name="feasibleNodes")
+    scores: Sequence[ScoredNode]
+    """The recorded node, if it takes the pod, then ours, then the best others."""
+    obstacle: str = msgspec.field(name="recordedNodeRejected")
+    """Why the recorded node does not take the pod now; empty if it does."""
+    reasons: Sequence[ReasonForm]
+    """Why all nodes reject the pod, where they do."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExplainedDecision(Published):
+    """A decision with the weights of its scores."""
+
+    form: ClassVar = DecisionForm
     pod: str
     recorded_node: str = ""
-    """Empty: the pod got no node then."""
     node: str = ""
-    """Empty: the pod gets no node now."""
     message: str = ""
-    """Why it gets none."""
     node_count: int = 0
     feasible_count: int = 0
     scores: Sequence[ScoredNode] = ()
-    """The recorded node, if it takes the pod, then ours, then the best others."""
     weights: Mapping[str, int] = field(default_factory=dict)
     obstacle: str = ""
-    """Why the recorded node does not take the pod now; empty if it does."""
     reasons: Sequence[Reason] = ()
-    """Why all nodes reject the pod, where they do."""
     was_extended: bool = False
 
     def sentences(self) -> list[str]:
@@ -65,8 +79,8 @@ class ExplainedDecision(Published):
             return f"{self.recorded_node} and {self.node} were not scored: a nomination or a single node decides"
         if is_tied({each.name: each.total for each in self.scores}, self.node, self.recorded_node):
             return f"{self.recorded_node} is tied with {self.node} now: the same score, {now.total}; the tie went otherwise"
-        told = ", ".join(f"{plugin} {difference:+d}" for plugin, difference in tipped(now, then) if difference)
-        return f"{self.node} is {now.total - then.total} ahead of {self.recorded_node} ({now.total} to {then.total}): {told}"
+        told = f"({now.total} to {then.total}): {told_tipped(tipped(now, then))}"
+        return f"{self.node} is {now.total - then.total} ahead of {self.recorded_node} {told}"
 
     def tables(self) -> list[AnswerTable]:
         plugins = list(self.scores[0].by_plugin) if self.scores else []
@@ -85,11 +99,28 @@ class ExplainedDecision(Published):
         return "then" if name == self.recorded_node else "now" if name == self.node else "-"
 
 
+class DifferenceForm(Form, frozen=True):
+    """A step whose outcomes are not those that were recorded."""
+
+    run: str
+    step: Positive
+    at: str
+    """When the step was, in RFC 3339."""
+    kind: str
+    pods: Sequence[str]
+    recorded: Sequence[str]
+    """What was recorded, in words."""
+    ours: Sequence[str] = msgspec.field(name="now")
+    """What came out now, in words."""
+    decision: DecisionForm | None
+    """Why; for the first difference, where a decision is the reason."""
+
+
 @dataclass(frozen=True, slots=True)
 class StepDifference(Published):
     """A step whose outcomes are not those that were recorded."""
 
-    published = "run step at kind pods recorded ours:now decision"
+    form: ClassVar = DifferenceForm
     run: str
     step: int
     at_ns: int
@@ -97,7 +128,6 @@ class StepDifference(Published):
     pods: Sequence[str]
     recorded: Sequence[str]
     ours: Sequence[str]
-    """Outcomes in words."""
     decision: ExplainedDecision | None = None
 
     def sentences(self) -> list[str]:
@@ -110,7 +140,6 @@ class StepDifference(Published):
 
     @property
     def at(self) -> str:
-        """When the step was, in RFC 3339."""
         return in_micros(self.at_ns)
 
 
@@ -199,7 +228,7 @@ def explained(decision: Decision, made: MadeDecision, then: str) -> ExplainedDec
         count,
         decision.feasible_count if isinstance(decision, Placement) else 0,
         best_scores(details, then, node),
-        weights_of(made.runner),
+        made.runner.score_weights(),
         _obstacle(details, then, then in nodes.row_book) if then else "",
         reasons_of(decision) if isinstance(decision, NoFit) else (),
         made.was_extended,

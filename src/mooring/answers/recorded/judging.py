@@ -3,14 +3,14 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import NamedTuple
+from typing import ClassVar
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from mooring.answers.form.data_table import Columns, DataTable, Time, attribute_table
-from mooring.answers.form.published import Published
+from mooring.answers.form.published import Count, Form, Positive, Published, TupleForm
 from mooring.cluster.nodes.table import ClusterError, NodeTable
 from mooring.framework.config.types import KubeSchedulerConfiguration
 from mooring.framework.profile.registry import Registry
@@ -19,6 +19,7 @@ from mooring.model.pod import Pod
 from mooring.scheduler.decide import MIN_FEASIBLE, DecideOptions, KeptTies, decide, lowest_name, nodes_to_find
 from mooring.scheduler.decision import DecisionDetails, DecisionError, NoFit, Placement
 from mooring.scheduler.inputs import Input
+from mooring.scheduler.observer import SchedulerListeners
 from mooring.scheduler.scheduler import Scheduler
 from mooring.state.replay.replayer import RecordedClock
 from mooring.state.scheduler_assembly import build_scheduler
@@ -44,7 +45,7 @@ class BindingVerdict(StrEnum):
 AGREES = frozenset((BindingVerdict.SAME, BindingVerdict.TIED))
 
 
-class PluginScores(NamedTuple):
+class PluginScores(TupleForm, frozen=True):
     """The scores that a plugin gives to the recorded node and to the best one."""
 
     plugin: str
@@ -52,38 +53,60 @@ class PluginScores(NamedTuple):
     best_score: int
 
 
-@dataclass(frozen=True, slots=True)
-class JudgedBinding(Published):
+class BindingForm(Form, frozen=True):
     """One binding. Scores are totals after weights; they are 0 where nodes were not scored."""
 
-    published = (
-        "pod node profile at verdict tied_count:tiedNodes node_count:nodes feasible_count:feasibleNodes score best:bestNode "
-        "best_score better_count:betterNodes may_be_sampled plugin message differences:plugins"
-    )
+    pod: str
+    """namespace/name"""
+    node: str
+    """Where the recording has the pod bound."""
+    profile: str
+    """The scheduler name of the pod."""
+    at: str
+    """When the decision is taken to have been made, in RFC 3339."""
+    verdict: BindingVerdict
+    tied_count: Positive = msgspec.field(name="tiedNodes")
+    """How many nodes have the highest score."""
+    node_count: Count = msgspec.field(name="nodes")
+    feasible_count: Count = msgspec.field(name="feasibleNodes")
+    score: int
+    """The score of the recorded node."""
+    best: str = msgspec.field(name="bestNode")
+    """The node that Mooring chooses; empty: none."""
+    best_score: int
+    better_count: Count = msgspec.field(name="betterNodes")
+    """How many nodes have a higher score than the recorded one."""
+    may_be_sampled: bool
+    """Whether the other scheduler may not have looked at the better nodes at all (percentageOfNodesToScore)."""
+    plugin: str
+    """The plugin that explains most of the difference, or rejects the node."""
+    message: str
+    """Why the node is rejected, or why there is no verdict."""
+    differences: Sequence[PluginScores] = msgspec.field(name="plugins")
+    """What each plugin gives to the recorded node and to the best one; what speaks most for the best one comes first."""
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedBinding(Published):
+    """One binding of a recording."""
+
+    form: ClassVar = BindingForm
     pod: str
     node: str
     profile: str
-    """The scheduler name of the pod."""
     at_ns: int
     verdict: BindingVerdict
     tied_count: int = 1
-    """How many nodes have the highest score."""
     node_count: int = 0
     feasible_count: int = 0
     score: int = 0
     best: str = ""
-    """The node that Mooring chooses; empty: none."""
     best_score: int = 0
     better_count: int = 0
-    """How many nodes have a higher score than the recorded one."""
     may_be_sampled: bool = False
-    """Whether the other scheduler may not have looked at the better nodes at all (percentageOfNodesToScore)."""
     plugin: str = ""
-    """The plugin that explains most of the difference, or rejects the node."""
     message: str = ""
-    """Why the node is rejected, or why there is no verdict."""
     differences: tuple[PluginScores, ...] = ()
-    """The largest difference first."""
 
     @property
     def behind(self) -> int:
@@ -101,7 +124,6 @@ class JudgedBinding(Published):
 
     @property
     def at(self) -> str:
-        """When the decision is taken to have been made, in RFC 3339."""
         return in_micros(self.at_ns)
 
 
@@ -170,7 +192,7 @@ class BindingJudge:
 
     def __init__(self, settings: JudgeSettings) -> None:
         self._settings = settings
-        self._clock = RecordedClock(0)
+        self._clock = RecordedClock()
         self._towards = TowardsRow()
         self._plain = DecideOptions(tie_break=self._towards)
         self._explained = replace(self._plain, explain=True, record=True)
@@ -184,7 +206,8 @@ class BindingJudge:
         profiles = [msgspec.structs.replace(each, percentage_of_nodes_to_score=None) for each in config.profiles]
         config = msgspec.structs.replace(config, profiles=profiles, percentage_of_nodes_to_score=0, extenders=[])
         settings = self._settings
-        return build_scheduler(config, self._clock, settings.registry, gates=settings.gates, report=self._contradicted)
+        listeners = SchedulerListeners(report=self._contradicted)
+        return build_scheduler(config, self._clock, settings.registry, listeners=listeners, gates=settings.gates)
 
     def _contradicted(self, text: str, fault: Exception | None) -> None:
         self.contradictions += 1
@@ -279,7 +302,7 @@ class BindingJudge:
             better_count=better,
             tied_count=self._towards.tied_count,
             may_be_sampled=better <= unseen,
-            plugin=differences[0][0],
+            plugin=differences[0].plugin,
             differences=differences,
         )
 
@@ -288,7 +311,7 @@ def _differences(own: Mapping[str, int], best: Mapping[str, int]) -> tuple[Plugi
     """By plugin what both nodes get; what speaks most for the best comes first."""
     names: Sequence[str] = [*{**best, **own}]
     found = [PluginScores(name, own.get(name, 0), best.get(name, 0)) for name in names]
-    return tuple(sorted(found, key=lambda each: (each[1] - each[2], each[0])))
+    return tuple(sorted(found, key=lambda each: (each.score - each.best_score, each.plugin)))
 
 
 def _not_nominated(pod: Pod) -> Pod:

@@ -2,14 +2,20 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from mooring.answers.explain.explain import explain_pod
 from mooring.answers.explain.explanation import PodExplanation
+from mooring.answers.explain.explanation_form import PodExplanationForm
 from mooring.answers.form.answer import AnswerTable, ClusterAnswer, Progress
 from mooring.answers.form.data_table import DataTable, Time, data_table
-from mooring.answers.form.published import fields_of
-from mooring.answers.recorded.decision_difference import StepDifference, difference_table, step_difference
+from mooring.answers.form.published import Count, Form
+from mooring.answers.recorded.decision_difference import (
+    DifferenceForm,
+    StepDifference,
+    difference_table,
+    step_difference,
+)
 from mooring.answers.recorded.replaying import SegmentProgress
 from mooring.answers.trial.counterfactual import Counterfactual
 from mooring.api.kinds import pod_name
@@ -46,24 +52,59 @@ class PodFacts:
     evicted_for: str = ""
 
 
+class MomentForm(Form, frozen=True):
+    """A moment of the story of a pod."""
+
+    at: str
+    attempt: Count
+    """0 between attempts."""
+    text: str
+
+
+class PodStoryForm(Form, frozen=True):
+    """The story of one pod. Times are RFC 3339 in UTC."""
+
+    pod: str
+    """namespace/name"""
+    equal: bool
+    """Whether every decision about the pod came out as it was recorded."""
+    arrived: str
+    """Empty: before the recording."""
+    bound: str
+    """Empty: it was not bound while it was recorded."""
+    node: str
+    """Empty: it got none."""
+    left: str
+    """Empty: it was there in the end."""
+    evicted_for: str
+    """The pod that preempted it, or empty."""
+    story: Sequence[MomentForm]
+    decided: str
+    """When the decision was made that `explanation` is about; empty if none was."""
+    nominated: bool
+    """Whether that node was promised to the pod, after others were evicted for it: then no other node is looked at."""
+    explanation: PodExplanationForm | None
+    """The decision that gave the pod its node, or the last one that did not, explained as in explain.v1.json."""
+    differences: Sequence[DifferenceForm]
+    """Decisions about the pod that came out otherwise than they were recorded."""
+    problems: Sequence[str]
+
+
 @dataclass(frozen=True, repr=False)
 class PodStory(ClusterAnswer):
     """The story of a pod."""
 
     kind: ClassVar[str] = "ReplayedPod"
+    form: ClassVar = PodStoryForm
     pod: str
     facts: PodFacts
     moments: Sequence[Moment]
     left_out: int = 0
     """How many earlier moments were dropped."""
     decided_ns: int | None = None
-    """When the decision was made that `explanation` is about."""
     explanation: PodExplanation | None = None
-    """The explanation of the decision that gave the pod its node, or of the last one that did not."""
     was_nominated: bool = False
-    """Whether that node was promised to the pod, after others were evicted for it: then no other node is looked at."""
     differences: Sequence[StepDifference] = ()
-    """Decisions about the pod that came out otherwise than they were recorded."""
     problems: Sequence[str] = ()
 
     @property
@@ -133,21 +174,23 @@ class PodStory(ClusterAnswer):
             **({} if self.explanation is None else self.explanation.data_tables()),
         }
 
-    def content(self) -> dict[str, Any]:
+    def published(self) -> PodStoryForm:
         facts = self.facts
-        return {
-            "pod": self.pod,
-            "equal": self.is_equal,
-            "arrived": _time(facts.arrived_ns),
-            "bound": _time(facts.bound_ns),
-            "node": facts.node,
-            "left": _time(facts.left_ns),
-            "evictedFor": facts.evicted_for,
-            "story": [{"at": in_micros(m.at_ns), "attempt": m.attempt, "text": m.text} for m in self.moments],
-            "decided": _time(self.decided_ns),
-            "nominated": self.was_nominated,
-            **fields_of(self, "explanation differences problems"),
-        }
+        return PodStoryForm(
+            self.pod,
+            self.is_equal,
+            _time(facts.arrived_ns),
+            _time(facts.bound_ns),
+            facts.node,
+            _time(facts.left_ns),
+            facts.evicted_for,
+            [MomentForm(in_micros(each.at_ns), each.attempt, each.text) for each in self.moments],
+            _time(self.decided_ns),
+            self.was_nominated,
+            None if self.explanation is None else self.explanation.published(),
+            [each.published() for each in self.differences],
+            self.problems,
+        )
 
 
 def _time(moment_ns: int | None) -> str:
@@ -234,7 +277,7 @@ class PodFollower:
 
     def __init__(self, key: str) -> None:
         self.key = key
-        self.clock = RecordedClock(0)
+        self.clock = RecordedClock()
         self._stories = Stories(self.clock, only=key)
         self._facts = PodFacts()
         self._explanation: PodExplanation | None = None

@@ -1,14 +1,18 @@
 """The question of `mooring replay`: does every decision of a recording come out equal?"""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 from time import perf_counter
-from typing import Any, ClassVar
+from typing import ClassVar
+
+import msgspec
 
 from mooring.answers.form.answer import AnswerTable, ClusterAnswer, Progress
 from mooring.answers.form.data_table import Columns, DataTable, Time, data_table
-from mooring.answers.form.published import Published, fields_of
+from mooring.answers.form.published import Count, Form, Number, Positive
 from mooring.answers.recorded.decision_difference import (
+    DifferenceForm,
     ExplainedDecision,
     StepDifference,
     difference_table,
@@ -31,13 +35,65 @@ from mooring.state.replay.run_reader import RecordedSpan
 # ---- The answer of `mooring replay`: which decisions came out equal, and the first that did not, explained.
 
 
-@dataclass(frozen=True, slots=True)
-class ReplayedRun(Published):
-    """One run and what became of it."""
+FIGURES = ("steps", "decisions", "equal_decisions", "binds", "failures", "evictions", "differing_steps")
+"""The counts of a tally that are published."""
+_figures: Callable[[ReplayTally], tuple[int, int, int, int, int, int, int]] = attrgetter(*FIGURES)
+
+
+class ReplayedRunForm(Form, frozen=True):
+    """One run of the recording, which is one process, and what became of it."""
 
     name: str
     version: str
     """The version of Mooring that recorded it."""
+    began: str = msgspec.field(name="from")
+    """The first step; empty if nothing was replayed."""
+    until: str
+    steps: Count
+    decisions: Count
+    """Steps that bound pods, failed or evicted pods."""
+    equal_decisions: Count
+    binds: Count
+    failures: Count
+    evictions: Count
+    differing_steps: Count
+
+
+class ReplayForm(Form, frozen=True):
+    """All runs of a recording, replayed."""
+
+    equal: bool
+    """Whether every step came out as it was recorded."""
+    steps: Count
+    decisions: Count
+    """Steps that bound pods, failed or evicted pods."""
+    equal_decisions: Count
+    binds: Count
+    failures: Count
+    evictions: Count
+    differing_steps: Count
+    runs: Sequence[ReplayedRunForm]
+    """The runs of the recording, in order of their beginning; a run is one process."""
+    recorded_seconds: Number
+    took_seconds: Number
+    speed: Number
+    """The recorded time, divided by the time that the replay took."""
+    first_difference: DifferenceForm | None
+    differences: Sequence[DifferenceForm]
+    """The first hundred."""
+    differences_by_kind: Mapping[str, Positive]
+    """How many steps differ in which way."""
+    problems: Sequence[str]
+    """The parts that could not be replayed, and why."""
+    notes: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayedRun:
+    """One run and what became of it."""
+
+    name: str
+    version: str
     tally: ReplayTally
 
     @property
@@ -53,14 +109,8 @@ class ReplayedRun(Published):
         began, ended = self.span_ns()
         return ("", "") if began is None or ended is None else (in_seconds(began), in_seconds(ended))
 
-    def content(self) -> dict[str, Any]:
-        began, ended = self.times()
-        span = {"from": began, "until": ended}
-        return {**fields_of(self, "name version"), **span, **fields_of(self.tally, FIGURES)}
-
-
-FIGURES = "steps decisions equal_decisions binds failures evictions differing_steps"
-"""The counts of a tally that are published."""
+    def published(self) -> ReplayedRunForm:
+        return ReplayedRunForm(self.name, self.version, *self.times(), *_figures(self.tally))
 
 
 @dataclass(frozen=True, repr=False)
@@ -68,17 +118,13 @@ class ReplayAnswer(ClusterAnswer):
     """All runs of a recording, replayed."""
 
     kind: ClassVar[str] = "Replay"
-    published = (
-        "runs recorded_s:recordedSeconds took_s:tookSeconds speed first:firstDifference differences kinds:differencesByKind "
-        "problems notes"
-    )
+    form: ClassVar = ReplayForm
     runs: Sequence[ReplayedRun]
     took_s: float
     first: StepDifference | None = None
     differences: Sequence[StepDifference] = ()
     """The first ones, at most `replaying.LISTED`."""
     problems: Sequence[str] = ()
-    """The parts that could not be replayed, and why."""
     notes: Sequence[str] = ()
     total: ReplayTally = field(default_factory=ReplayTally)
 
@@ -151,8 +197,8 @@ class ReplayAnswer(ClusterAnswer):
 
     def data_tables(self) -> Mapping[str, DataTable]:
         columns: Columns = {"run": str, "version": str, "from": Time, "until": Time}
-        counts: Columns = dict.fromkeys(FIGURES.split(), int)
-        runs = ((run.name, run.version, *run.span_ns(), *fields_of(run.tally, FIGURES).values()) for run in self.runs)
+        counts: Columns = dict.fromkeys(FIGURES, int)
+        runs = ((run.name, run.version, *run.span_ns(), *_figures(run.tally)) for run in self.runs)
         return {
             "runs": data_table({**columns, **counts}, runs),
             "differences": difference_table(self.differences),
@@ -162,8 +208,20 @@ class ReplayAnswer(ClusterAnswer):
         """How many steps differ in which way, the most frequent first."""
         return dict(self.total.by_kind.most_common())
 
-    def content(self) -> dict[str, Any]:
-        return {"equal": self.is_equal, **fields_of(self.total, FIGURES), **super().content()}
+    def published(self) -> ReplayForm:
+        return ReplayForm(
+            self.is_equal,
+            *_figures(self.total),
+            runs=[run.published() for run in self.runs],
+            recorded_seconds=self.recorded_s,
+            took_seconds=self.took_s,
+            speed=self.speed,
+            first_difference=None if self.first is None else self.first.published(),
+            differences=[each.published() for each in self.differences],
+            differences_by_kind=self.kinds(),
+            problems=self.problems,
+            notes=self.notes,
+        )
 
 
 _RUN_COLUMNS = ("run", "from", "until", "steps", "decisions", "equal")

@@ -2,22 +2,32 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import ClassVar
+
+from msgspec import convert
 
 from mooring.answers.form.answer import AnswerPlot, AnswerTable, ClusterAnswer
 from mooring.answers.form.data_table import DataTable, data_table
-from mooring.answers.form.published import fields_of
 from mooring.answers.form.report_parts import BarPlot, CurvePlot, Unit, waits_plot
-from mooring.answers.simulate.results_as_data import evictions_as_data, limits_as_data, story_as_data, uses_as_data
 from mooring.answers.simulate.simulation_answer import (
     group_wait_table,
-    group_waits_as_data,
     limits_plot,
     limits_table,
     preempted_table,
     story_tables,
     told_group_waits,
     told_limits,
+)
+from mooring.answers.simulate.simulation_form import (
+    QUANTILES,
+    AttemptLimitForm,
+    DayForm,
+    GroupWaitForm,
+    PlacedOnForm,
+    SpanForm,
+    eviction_forms,
+    story_forms,
+    waits_form,
 )
 from mooring.answers.simulate.simulation_tables import (
     MeanUse,
@@ -39,7 +49,6 @@ from mooring.sim.gauge import MAIN
 from mooring.sim.results import show_seconds, show_time
 
 WAITS = "Time from arrival to binding"
-QUANTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "max": 1.0}
 BARS = " ▁▂▃▄▅▆▇█"
 """Characters for 0 to 100 %."""
 
@@ -49,6 +58,7 @@ class DayAnswer(ClusterAnswer, DayReport):
     """The report of a day, with what a reader wants to see first."""
 
     kind: ClassVar[str] = "SimulatedDay"
+    form: ClassVar = DayForm
 
     mean_uses: MeanUses = field(default_factory=lambda: MeanUses({}, {}, {}), compare=False)
     took_s: float = field(default=0.0, compare=False)
@@ -186,31 +196,38 @@ class DayAnswer(ClusterAnswer, DayReport):
             "groups": group_wait_data_table(self.groups),
         }
 
-    def content(self) -> dict[str, Any]:
-        """Times in seconds."""
-        answer: dict[str, Any] = {
-            "simulatedSeconds": self.simulated_s,
-            "tookSeconds": round(self.took_s, 3),
-            **fields_of(self, "planned arrived placed finished pending attempts failed_attempts rescued"),
-            "waits": [_waits_as_data(waits) for waits in self.waits],
-            "meanUtilisation": self.mean_used,
-            "zones": uses_as_data(self.mean_uses.zones),
-            "pools": uses_as_data(self.mean_uses.pools),
-            "fullestNodes": uses_as_data(self.mean_uses.fullest),
-            "limits": limits_as_data(self.limits, "attempts"),
-            "spans": [{"from": span.from_s, "utilisation": span.used, "pending": span.pending} for span in self.spans],
-            "nodes": [{"name": name, "placed": number} for name, number in self.placed_on().items()],
-            "placements": self.placements,
-            "preempted": evictions_as_data(self.preempted),
-            "notes": self.notes,
-            "parts": {part: round(seconds, 6) for part, seconds in self.parts_s.items()},
-            "peakMemoryBytes": self.peak_bytes,
-        }
-        if self.groups:
-            answer["groups"] = group_waits_as_data(self.groups)
-        if self.story is not None:
-            answer["story"] = story_as_data(self.story)
-        return answer
+    def published(self) -> DayForm:
+        uses = self.mean_uses
+        zones, pools, fullest = (
+            [use.named(name) for name, use in groups.items()] for groups in (uses.zones, uses.pools, uses.fullest)
+        )
+        return DayForm(
+            self.simulated_s,
+            round(self.took_s, 3),
+            self.planned,
+            self.arrived,
+            self.placed,
+            self.finished,
+            self.pending,
+            self.attempts,
+            self.failed_attempts,
+            self.rescued,
+            [waits_form(waits) for waits in self.waits],
+            self.mean_used,
+            zones,
+            pools,
+            fullest,
+            convert(self.limits, list[AttemptLimitForm], from_attributes=True),
+            convert(self.spans, list[SpanForm], from_attributes=True),
+            [PlacedOnForm(name, number) for name, number in self.placed_on().items()],
+            self.placements,
+            eviction_forms(self.preempted),
+            self.notes,
+            {part: round(seconds, 6) for part, seconds in self.parts_s.items()},
+            self.peak_bytes,
+            convert(self.groups, list[GroupWaitForm], from_attributes=True),
+            story_forms(self.story),
+        )
 
 
 def _waits_table(waits: Sequence[Waits]) -> AnswerTable:
@@ -227,12 +244,6 @@ def _waits_table(waits: Sequence[Waits]) -> AnswerTable:
     ]
     heads = ("priority", "placed", *QUANTILES, "pending", "preempted")
     return AnswerTable(WAITS, heads, rows)
-
-
-def _waits_as_data(waits: Waits) -> dict[str, Any]:
-    quantiles = {name: waits.quantile_s(share) for name, share in QUANTILES.items()}
-    counts = {"priority": waits.priority, "placed": waits.placed}
-    return {**counts, **quantiles, "pending": waits.pending, "preempted": waits.preempted}
 
 
 def _group_table(title: str, kind: str, groups: Mapping[str, MeanUse]) -> AnswerTable:

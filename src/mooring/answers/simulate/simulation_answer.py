@@ -3,23 +3,27 @@
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any, ClassVar
+from typing import ClassVar
+
+from msgspec import UNSET, convert
 
 from mooring.answers.explain.explanation import GroupExplanation, PodExplanation, weighted
 from mooring.answers.form.answer import AnswerPlot, AnswerTable, ClusterAnswer
 from mooring.answers.form.data_table import DataTable
 from mooring.answers.form.plots import use_plots
-from mooring.answers.form.published import fields_of
 from mooring.answers.form.report_parts import BarPlot, waits_plot
 from mooring.answers.form.utilisation import FULLEST, GroupUse, Utilisation
-from mooring.answers.simulate.results_as_data import (
-    evictions_as_data,
-    explanation_as_data,
-    limits_as_data,
-    node_as_data,
-    pod_as_data,
-    story_as_data,
-    uses_as_data,
+from mooring.answers.simulate.simulation_form import (
+    PodLimitForm,
+    SimulatedUseForm,
+    SimulationForm,
+    SummaryForm,
+    eviction_forms,
+    explained_form,
+    group_form,
+    node_form,
+    pod_form,
+    story_forms,
 )
 from mooring.answers.simulate.simulation_tables import eviction_table, limit_table, node_table, pod_table, use_table
 from mooring.answers.simulate.simulation_tables import group_table as group_data_table
@@ -71,11 +75,6 @@ def group_wait_table(groups: Iterable[GroupWait]) -> AnswerTable:
     return AnswerTable("Pod groups", ("group", "pods", "waited"), rows, is_detail=True)
 
 
-def group_waits_as_data(groups: Iterable[GroupWait]) -> list[dict[str, Any]]:
-    """The entries of `groups` of a day."""
-    return [fields_of(group, "key:podGroup members waited_s:waitedSeconds") for group in groups]
-
-
 def _span(waits_s: Sequence[float]) -> str:
     low, high = show_seconds(waits_s[0]), show_seconds(waits_s[-1])
     return low if low == high else f"{low} to {high}"
@@ -112,20 +111,6 @@ def group_counts(groups: Sequence[GroupState]) -> Mapping[str, int]:
     return {"groups": len(groups), "groupsPlaced": placed, "groupsPending": len(groups) - placed}
 
 
-def groups_as_data(groups: Iterable[GroupState]) -> list[dict[str, Any]]:
-    """The entries of `groups`."""
-    return [
-        {
-            "podGroup": group.key,
-            "result": "placed" if group.is_placed else "pending",
-            "minCount": group.min_count,
-            "members": len(group.nodes),
-            **fields_of(group, "placed_count:onNodes waited_s:waitedSeconds message"),
-        }
-        for group in groups
-    ]
-
-
 POD_NAMES = 5
 """How many pods with the same reason are named."""
 LIMITS = 3
@@ -137,6 +122,7 @@ class SimulationAnswer(ClusterAnswer, Report):
     """The report of a simulation, with what a reader wants to see first."""
 
     kind: ClassVar[str] = "Simulation"
+    form: ClassVar = SimulationForm
 
     utilisation: Utilisation = field(default_factory=lambda: Utilisation(GroupUse(), {}, {}, {}))
     """In the end."""
@@ -220,37 +206,27 @@ class SimulationAnswer(ClusterAnswer, Report):
             "groups": group_data_table(self.groups),
         }
 
-    def content(self) -> dict[str, Any]:
-        answer: dict[str, Any] = {
-            "summary": self._counts(),
-            "utilisation": {
-                "total": self.utilisation.total.content(),
-                "zones": uses_as_data(dict(sorted(self.utilisation.zones.items()))),
-                "pools": uses_as_data(dict(sorted(self.utilisation.pools.items()))),
-                "fullestNodes": uses_as_data(self.utilisation.fullest),
-            },
-            "limits": limits_as_data(self.limits, "pods"),
-            "pods": [pod_as_data(result) for result in self.pods],
-            "nodes": [node_as_data(node) for node in self.nodes],
-            "preempted": evictions_as_data(self.preempted),
-            "simulatedSeconds": self.simulated_s,
-            "notes": self.notes,
-        }
-        if self.groups:
-            answer["groups"] = groups_as_data(self.groups)
-        if self.explanations:
-            answer["explanations"] = [self._explained(each) for each in self.explanations]
-            answer["explanation"] = answer["explanations"][0]
-        if self.story is not None:
-            answer["story"] = story_as_data(self.story)
-        return answer
-
-    def _counts(self) -> dict[str, int]:
-        return {**asdict(self.counts), **group_counts(self.groups)}
-
-    def _explained(self, explanation: Explanation) -> dict[str, Any]:
-        written, answer = explanation_as_data(explanation), self.answers.get(explanation.pod.key)
-        return written if answer is None else {**written, "answer": answer.to_dict()}
+    def published(self) -> SimulationForm:
+        use, answers = self.utilisation, {key: answer.to_dict() for key, answer in self.answers.items()}
+        explanations = [explained_form(each, answers.get(each.pod.key, UNSET)) for each in self.explanations]
+        zones, pools = (
+            [group.named(name) for name, group in sorted(groups.items())] for groups in (use.zones, use.pools)
+        )
+        fullest = [group.named(name) for name, group in use.fullest.items()]
+        return SimulationForm(
+            convert({**asdict(self.counts), **group_counts(self.groups)}, SummaryForm),
+            SimulatedUseForm(use.total.published(), zones, pools, fullest),
+            convert(self.limits, list[PodLimitForm], from_attributes=True),
+            [pod_form(result) for result in self.pods],
+            [node_form(node) for node in self.nodes],
+            eviction_forms(self.preempted),
+            self.simulated_s,
+            self.notes,
+            [group_form(group) for group in self.groups],
+            explanations,
+            explanations[0] if explanations else UNSET,
+            story_forms(self.story),
+        )
 
 
 # ---- sentences

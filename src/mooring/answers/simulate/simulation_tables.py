@@ -14,8 +14,8 @@ from mooring.answers.form.data_table import (
     percent_of,
     share_column,
 )
-from mooring.answers.form.published import Published
 from mooring.answers.form.utilisation import FULLEST, GroupUse, pool_of, zone_of
+from mooring.answers.simulate.simulation_form import MeanUseForm
 from mooring.model.node import Node
 from mooring.model.quantity import show_percent
 from mooring.sim.day import Waits
@@ -27,10 +27,9 @@ from mooring.sim.results import FailureReason, Fate, GroupWait, NodeUse, PodResu
 
 
 @dataclass(frozen=True, slots=True)
-class MeanUse(Published):
+class MeanUse:
     """A zone, a pool or a node, over the time of a simulation."""
 
-    published = "nodes placed shares:meanUtilisation"
     nodes: int
     placed: int
     """How many pods were bound to its nodes."""
@@ -39,6 +38,10 @@ class MeanUse(Published):
 
     def told_share(self, resource: str) -> str:
         return show_percent(self.shares.get(resource))
+
+    def named(self, name: str) -> MeanUseForm:
+        """The published form of a group."""
+        return MeanUseForm(name, self.nodes, self.placed, self.shares)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,14 +9,13 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from mooring.controllers.workloads.disruption_budgets import part_of
 from mooring.model.label_set import LabelSet
 from mooring.model.pod import Pod
 from mooring.model.selectors import Selector, SelectorError, compile_selector
 from mooring.model.workloads import PodDisruptionBudget
 from mooring.rules.conditions import typed_condition
+from mooring.rules.evictions import BudgetNeeds, budget_needs, lets_unready_go
 
-ALWAYS_ALLOW = "AlwaysAllow"
 SEVERAL = "the pod has more than one PodDisruptionBudget, which the eviction API does not support"
 
 Scale = Callable[[Pod], tuple[str, int] | None]
@@ -35,36 +34,26 @@ class CountedBudget:
     scales: dict[str, int] = field(default_factory=dict)
     """By workload of its pods: how many pods it should have."""
 
-    def needs(self) -> tuple[int, int]:
-        """(expected pods, healthy ones that are required), by the rules of the disruption controller."""
+    def needs(self) -> BudgetNeeds:
         spec = self.budget.spec
-        if spec.max_unavailable is not None:
-            expected = sum(self.scales.values())
-            return expected, max(expected - part_of(expected, spec.max_unavailable), 0)
-        least = spec.min_available or 0
-        is_share = isinstance(least, str) and least.endswith("%")
-        expected = sum(self.scales.values()) if is_share else self.pods
-        return expected, part_of(expected, least)
+        return budget_needs(spec.max_unavailable, spec.min_available, self.pods, lambda: sum(self.scales.values()))
 
     @property
     def allowed(self) -> int:
         """status.disruptionsAllowed."""
-        expected, desired = self.needs()
-        return max(self.healthy - desired, 0) if expected > 0 else 0
+        return self.needs().allowed(self.healthy)
 
     def lets_go(self, pod: Pod) -> bool:
         """Whether the eviction API would delete the pod now. A pod that is not ready may go without being counted, if the
         budget is met without it."""
-        if not is_healthy(pod):
-            desired = self.needs()[1]
-            if self.budget.spec.unhealthy_pod_eviction_policy == ALWAYS_ALLOW or 0 < desired <= self.healthy:
-                return True
-        return self.allowed > 0
+        needs, policy = self.needs(), self.budget.spec.unhealthy_pod_eviction_policy
+        if not is_healthy(pod) and lets_unready_go(policy, needs.desired, self.healthy):
+            return True
+        return needs.allowed(self.healthy) > 0
 
     def refusal(self) -> str:
         """Why it lets no pod go."""
-        _, desired = self.needs()
-        return f"needs {desired} healthy pods and has {self.healthy}"
+        return f"needs {self.needs().desired} healthy pods and has {self.healthy}"
 
     def published(self) -> PodDisruptionBudget:
         """The object with the present count. Pods that are being evicted are gone at once in a simulation."""

@@ -6,11 +6,12 @@ settles what is pending in between, by the same code as in `simulate`.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
+from math import inf
 
-from mooring.answers.form.published import Published
 from mooring.answers.form.utilisation import Utilisation, utilisation_of
 from mooring.answers.trial.budget_counts import BudgetCounts
-from mooring.answers.trial.workload_book import WorkloadBook, is_daemon, is_static
+from mooring.answers.trial.workload_book import WorkloadBook
 from mooring.drivers.simulated_driver import START_NS, Driver
 from mooring.framework.config.types import KubeSchedulerConfiguration
 from mooring.inputs.admission import Admission, ClaimSources
@@ -22,6 +23,7 @@ from mooring.model.node import Node
 from mooring.model.pod import Pod
 from mooring.model.workloads import PodDisruptionBudget
 from mooring.rules.conditions import typed_condition
+from mooring.rules.evictions import is_drained
 from mooring.scheduler.failure import POD_SCHEDULED
 from mooring.sim.controllers import claims_with, replacement, volume_claims_of
 from mooring.sim.group_states import GroupState, group_reason, group_states
@@ -42,7 +44,7 @@ def settled(loaded: LoadedCluster) -> LoadedCluster:
 
 
 @dataclass(frozen=True, slots=True)
-class AffectedPod(Published):
+class AffectedPod:
     """A pod that changes do something to; `node` is where it was."""
 
     key: str
@@ -68,7 +70,6 @@ class PreemptedPod(AffectedPod):
 class GonePod(AffectedPod):
     """A pod that is deleted and not replaced."""
 
-    published = "namespace name node reason is_wanted"
     reason: str
     is_wanted: bool
     """Whether a change asked for it: a smaller scale, a deletion."""
@@ -78,7 +79,6 @@ class GonePod(AffectedPod):
 class BlockedPod(AffectedPod):
     """A pod that a drain could not evict."""
 
-    published = "namespace name node budget message"
     budget: str
     message: str
 
@@ -109,7 +109,7 @@ class ChangingCluster:
         self.notes: dict[str, None] = {}
         self.evicted = 0
         """How many pods drains have evicted."""
-        self._replaced = 0
+        self._created_pods = 0
         self._admission: Admission | None = None
         self._claim_sources: ClaimSources | None = None
         self._lost: list[Pod] = []
@@ -122,8 +122,7 @@ class ChangingCluster:
         self.simulated = SimulatedCluster(objects, self.config, loaded.registry, records=False, gates=loaded.gates)
         self.simulated.on_evicted = self._preempted
         self.driver.on_bound = self._bound
-        for pod in sorted(self.simulated.pending, key=lambda pod: pod.metadata.creation_timestamp or ""):
-            self.driver.create(pod)
+        self.simulated.create_pending()
         self.recount(are_changed=False)
 
     def use(self, config: KubeSchedulerConfiguration) -> None:
@@ -185,19 +184,25 @@ class ChangingCluster:
         scheduler = self.simulated.scheduler
         waiting = sum(scheduler.pending_counts().values())
         last = scheduler.attempts + ATTEMPTS_A_POD * max(waiting, 1)
-        if not self.simulated.settle(self.simulated.clock.now_ns() + UNTIL_NS, lambda: self.attempt_all(last)):
+        end_ns = self.simulated.clock.now_ns() + UNTIL_NS
+        if not self.simulated.settle(end_ns, partial(self._attempted, last), self._prepare):
             self.note("stopped: the scheduler would attempt some pods again and again")
 
-    def attempt_all(self, last: int | None = None) -> bool:
-        """Attempt pods until the active queue is empty; no time passes. Returns False after too many attempts."""
-        driver, scheduler = self.driver, self.simulated.scheduler
+    def attempt_all(self) -> None:
+        """Attempt pods until the active queue is empty; no time passes."""
+        self.simulated.attempt_all(partial(self._attempted, inf), self._prepare)
+
+    def _attempted(self, last: float, pod: Pod) -> bool:
+        """Replace victims. Returns False after the last attempt that there may be."""
         self._replace_lost()
-        self._publish()
-        while driver.attempt_once() is not None:
-            self._replace_lost()
-            if last is not None and scheduler.attempts > last:
-                return False
-        return True
+        return self.simulated.scheduler.attempts <= last
+
+    def _prepare(self) -> None:
+        """Create the pods that controllers create, and write the counts of budgets into their objects, where preemption
+        reads them."""
+        self._replace_lost()
+        for budget in self.budgets.take_changed():
+            self.driver.update(budget)
 
     # ---- pods come and go
 
@@ -216,7 +221,7 @@ class ChangingCluster:
             self._note_gone(pod, "it was being deleted before", True)  # its controller has created another one already
         elif pod.controller() is None:
             self._note_gone(pod, reason, False)
-        elif is_daemon(pod) or is_static(pod):
+        elif not is_drained(pod):
             self._note_gone(pod, reason, True)
         else:
             self._lost.append(pod)
@@ -226,17 +231,17 @@ class ChangingCluster:
         self._delete(pod)
         self._note_gone(pod, reason, True)
 
+    def create_like(self, pod: Pod, name: str = "") -> None:
+        """Create a pod from the template of another one; `name` is for one more pod."""
+        self._created_pods += 1  # makes the uid unique
+        self.create_pod(replacement(pod, self._created_pods, self.created, name))
+
     def create_pod(self, pod: Pod) -> None:
         """Create a pod with the claims that controllers create for it."""
         for claim in claims_with(pod, self.claim_sources):
             self.admission.admit(claim)
             self.driver.create(claim)
         self.driver.create(pod)
-
-    def next_number(self) -> int:
-        """A number for the uid of a pod."""
-        self._replaced += 1
-        return self._replaced
 
     def recount(self, are_changed: bool = True) -> None:
         """Count budgets and read classes anew: after changes of budgets, workloads and other objects."""
@@ -289,12 +294,7 @@ class ChangingCluster:
             by_controller.setdefault(f"{owner.kind}/{owner.uid or owner.name}" if owner else "", []).append(pod)
         for pod in (pod for pods in by_controller.values() for pod in pods):
             self._delete_claims(pod)
-            self.create_pod(replacement(pod, self.next_number(), self.created))
-
-    def _publish(self) -> None:
-        """Write the counts of budgets into their objects, where preemption reads them."""
-        for budget in self.budgets.take_changed():
-            self.driver.update(budget)
+            self.create_like(pod)
 
 
 # ---- A moment of a cluster: where each pod is, why the others are pending, and how full nodes are.
@@ -335,14 +335,8 @@ def why_pending(cluster: ChangingCluster, key: str) -> str:
     pod = cluster.find("Pod", key)
     if not isinstance(pod, Pod):
         return ""
-    simulated = cluster.simulated
-    if simulated.runner(pod) is None:
-        return f'no profile has the scheduler name "{pod.spec.scheduler_name}"'
-    waiting = simulated.scheduler.waiting.get(pod.id)
-    if waiting is not None:
-        return f"has room on {waiting.node_name} and waits for {', '.join(waiting.pending_plugins)}"
-    entry = simulated.scheduler.queued(key)
-    if entry is not None and entry.is_gated:
-        return entry.gating_message
+    held_back = cluster.simulated.held_back(pod)
+    if held_back is not None:
+        return held_back[1]
     condition = typed_condition(pod.status.conditions, POD_SCHEDULED)
     return (condition.message if condition is not None else None) or "it was not attempted"

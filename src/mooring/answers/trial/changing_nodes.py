@@ -13,19 +13,20 @@ import msgspec
 from mooring.answers.trial.budget_counts import is_healthy
 from mooring.answers.trial.changing_cluster import BlockedPod, ChangingCluster
 from mooring.answers.trial.counterfactual import with_spec
-from mooring.answers.trial.workload_book import DAEMON_SET, WorkloadName, is_daemon, is_static
+from mooring.answers.trial.workload_book import WorkloadName
 from mooring.controllers.nodes.node_lifecycle import UNSCHEDULABLE, tolerated_s
-from mooring.controllers.workloads.daemon_sets import Eligibility, NodeVerdict, node_of
 from mooring.inputs.created_objects import pods_of
 from mooring.model.devices import ResourceSlice
-from mooring.model.meta import KubeObject, Requirement
+from mooring.model.meta import KubeObject
 from mooring.model.names import HOSTNAME
 from mooring.model.node import NO_EXECUTE, NO_SCHEDULE, Node, NodeSpec, NodeStatus, Taint
 from mooring.model.pod import Pod
-from mooring.model.pod_spec import Affinity, NodeAffinitySpec, NodeSelector, NodeSelectorTerm
+from mooring.model.pod_spec import Affinity
 from mooring.model.storage import CSINode
 from mooring.model.workloads import Workload
-from mooring.sim.controllers import replacement
+from mooring.rules.daemon_nodes import DAEMON_SET, DaemonNodes, is_daemon, node_of
+from mooring.rules.evictions import is_drained
+from mooring.rules.workload_pods import affinity_to
 
 # ---- DaemonSets follow the nodes: a pod for each node that is new or newly eligible, and none where one may not
 # stay.
@@ -45,21 +46,15 @@ def sync_daemons(cluster: ChangingCluster, names: Iterable[str]) -> None:
 
 def _sync(cluster: ChangingCluster, daemon_set: Workload, nodes: Sequence[Node], held: dict[str, Pod]) -> None:
     """Create and delete the pods of one DaemonSet; `held` are those that it has, by node."""
-    eligibility = Eligibility(msgspec.to_builtins(daemon_set.spec.template))
-    verdicts = {node.name: _verdict(eligibility, node) for node in nodes}
+    rule = DaemonNodes(msgspec.to_builtins(daemon_set.spec.template.spec))
+    verdicts = {node.name: rule.verdict(node.name, node.labels, node.taints) for node in nodes}
     for name, pod in held.items():
         if not verdicts[name].stays:
             cluster.remove(pod, _NOT_ELIGIBLE)
     hosts = [node for node in nodes if verdicts[node.name].runs and node.name not in held]
     for node, pod in zip(hosts, pods_of(daemon_set, hosts), strict=True):
         cluster.admission.admit(pod)
-        name = f"{daemon_set.name}-{node.name}"
-        cluster.create_pod(replacement(pod, cluster.next_number(), cluster.created, name))
-
-
-def _verdict(eligibility: Eligibility, node: Node) -> NodeVerdict:
-    spec = {"taints": msgspec.to_builtins(node.taints)}
-    return eligibility.of({"metadata": {"name": node.name, "labels": node.labels}, "spec": spec})
+        cluster.create_like(pod, f"{daemon_set.name}-{node.name}")
 
 
 def _held(cluster: ChangingCluster, nodes: Sequence[Node]) -> dict[tuple[WorkloadName | None, str], Pod]:
@@ -85,19 +80,10 @@ def copy_daemons(cluster: ChangingCluster, template: str, names: Sequence[str]) 
         if owner is None or owner in cluster.book.workloads:
             continue
         for name in names:
-            moved = _meant_for(pod, name)
-            stem = owner.key.rpartition("/")[2]
-            cluster.create_pod(replacement(moved, cluster.next_number(), cluster.created, f"{stem}-{name}"))
-
-
-def _meant_for(pod: Pod, name: str) -> Pod:
-    """The pod with the node affinity by which the DaemonSet controller chooses the node."""
-    line = Requirement(key="metadata.name", operator="In", values=[name])
-    affinity = pod.spec.affinity or Affinity()
-    held = affinity.node_affinity or NodeAffinitySpec()
-    required = NodeSelector(node_selector_terms=[NodeSelectorTerm(match_fields=[line])])
-    chosen = msgspec.structs.replace(held, required=required)
-    return with_spec(pod, affinity=msgspec.structs.replace(affinity, node_affinity=chosen))
+            # The DaemonSet controller chooses the node by this affinity.
+            affinity = affinity_to(msgspec.to_builtins(pod.spec.affinity) or {}, name)
+            moved = with_spec(pod, affinity=msgspec.convert(affinity, Affinity))
+            cluster.create_like(moved, f"{owner.key.rpartition('/')[2]}-{name}")
 
 
 # ---- Nodes that do not exist yet: like a template, or like a node of the cluster with its drivers and devices.
@@ -210,7 +196,7 @@ def _by_budget(cluster: ChangingCluster, names: Sequence[str]) -> dict[str, dequ
     groups: dict[str, deque[Pod]] = {}
     for name in names:
         for pod in cluster.pods_on(name):
-            if not is_daemon(pod) and not is_static(pod):
+            if is_drained(pod):
                 budgets = ",".join(each.budget.key for each in cluster.budgets.of(pod))
                 groups.setdefault(budgets, deque()).append(pod)
     return {budgets: deque(sorted(pods, key=is_healthy)) for budgets, pods in groups.items()}
@@ -245,10 +231,6 @@ def evict_intolerant(cluster: ChangingCluster, names: Sequence[str]) -> None:
         node = cluster.find("Node", name)
         taints = [taint for taint in node.taints if taint.effect == NO_EXECUTE] if isinstance(node, Node) else []
         for pod in cluster.pods_on(name) if taints else ():
-            if _stays_s(pod, taints) is not None:
+            tolerations = msgspec.to_builtins(pod.spec.tolerations or [])
+            if tolerated_s({"spec": {"tolerations": tolerations}}, taints) is not None:
                 cluster.lose(pod, _TAINTED)
-
-
-def _stays_s(pod: Pod, taints: list[Taint]) -> int | None:
-    """How long the pod may stay; None for ever."""
-    return tolerated_s({"spec": {"tolerations": msgspec.to_builtins(pod.spec.tolerations or [])}}, taints)

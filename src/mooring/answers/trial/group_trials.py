@@ -34,7 +34,7 @@ from mooring.state.made_decision import MadeDecision, showing
 
 _OFF = (
     "the feature gate GenericWorkload is off, so that pods are scheduled one by one; "
-    "add --feature-gates GenericWorkload=true,GangScheduling=true"
+    "add --feature-gates GenericWorkload=true"
 )
 
 
@@ -187,6 +187,8 @@ class GroupTrials:
             loaded.objects, loaded.config, loaded.registry, records=False, gates=loaded.gates
         )
         self._driver = self._simulated.driver
+        core = self._simulated.scheduler.core
+        core.options = replace(core.options, decides_on_all_members=True)
         self._simulated.scheduler.decide_with(showing(self._decided))
         own = {pod.key for pod in group.pending}
         for pod in self._simulated.pending:

@@ -3,18 +3,19 @@
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Annotated, ClassVar
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from mooring.answers.form.published import Published
+from mooring.answers.form.published import ADDED, Form, Positive, Published
 from mooring.cluster.cluster import Cluster
 from mooring.cluster.nodes.table import NodeTable
 from mooring.framework.attempts.attempt import Attempt, Verdicts, rejecting_filters
 from mooring.framework.attempts.fit_errors import RejectedAttempt, rejecting_codes
 from mooring.framework.contract.status import Code, Rejection
 from mooring.framework.kept.feasible import NARROWED_OUT
-from mooring.model.affinity import AffinityTerm
 from mooring.model.node import HARD_EFFECTS, Taint
 from mooring.model.pod import Pod
 from mooring.model.pod_spec import TopologySpreadConstraint
@@ -27,24 +28,26 @@ EXAMPLES = 3
 """How many nodes a reason names."""
 
 
-@dataclass(frozen=True, slots=True)
-class Amount(Published):
+class Amount(Form, frozen=True):
     """A resource that is missing: what the pod asks for, and the most that a node has left. Units of the node table."""
 
-    published = "resource wants largest_free node largest fits_no_node words:text"
     resource: str
     wants: int
     largest_free: int
     node: str
     """The node with the largest free amount; empty if no node has the resource."""
-    largest: int = 0
+    largest: Annotated[int, ADDED]
     """The most that one of these nodes has in all: with less than the pod asks for, no pod that leaves can help. Of all
     nodes, if none of them has as much."""
-    fits_no_node: bool = False
+    fits_no_node: Annotated[bool, ADDED]
     """Whether no node of the cluster has as much in all."""
+    text: str = ""
+    """The amounts in words: `wants 2, largest free 1500m on a-2`, or that no node is large enough."""
 
-    def words(self) -> str:
-        """`wants 2, largest free 1500m on a-2`, or that no node is large enough."""
+    def __post_init__(self) -> None:
+        msgspec.structs.force_setattr(self, "text", self._words())
+
+    def _words(self) -> str:
         wants, largest, free = (show_amount(self.resource, n) for n in (self.wants, self.largest, self.largest_free))
         if not self.node:
             return f"wants {wants}, and none of these nodes has any"
@@ -54,22 +57,35 @@ class Amount(Published):
         return f"wants {wants}, largest free {free} on {self.node}"
 
 
-@dataclass(frozen=True, slots=True)
-class Reason(Published):
+class ReasonForm(Form, frozen=True):
     """Nodes that were rejected for the same reason."""
 
-    published = "plugin message count:nodes nodes:examples can_evict:evictionCanHelp amounts details"
     plugin: str
     message: str
     """Upstream's words."""
+    count: Positive = msgspec.field(name="nodes")
+    """How many nodes were rejected for this reason first."""
+    nodes: tuple[str, ...] = msgspec.field(name="examples")
+    """Some of the nodes, by name."""
+    can_evict: bool = msgspec.field(name="evictionCanHelp")
+    """Whether the verdict says that the pod could fit if other pods left."""
+    amounts: tuple[Amount, ...]
+    details: tuple[str, ...]
+    """The obstacles in detail: taints, selector terms, other pods."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reason(Published):
+    """Nodes that were rejected for the same reason, with the rows of all of them."""
+
+    form: ClassVar = ReasonForm
+    plugin: str
+    message: str
     rows: RowArray = field(repr=False)
     nodes: tuple[str, ...] = ()
-    """Some of the nodes, by name."""
     can_evict: bool = False
-    """Whether the verdict says that the pod could fit if other pods left."""
     amounts: tuple[Amount, ...] = ()
     details: tuple[str, ...] = ()
-    """The obstacles in detail: taints, selector terms, other pods."""
 
     @property
     def count(self) -> int:
@@ -152,7 +168,7 @@ def largest_free(resource: str, wants: int, cluster: Cluster, rows: RowArray) ->
     """The request of a pod beside the most that one of the rows has left, and the most that one has in all."""
     nodes, amounts = cluster.nodes, cluster.nodes.amounts
     if not len(rows) or not amounts.allocatable[amounts.resource(resource)][rows].any():
-        return Amount(resource, wants, 0, "")
+        return Amount(resource, wants, 0, "", 0, False)
     free = amounts.free_on(resource, rows.tolist())
     best, highest = free.index(max(free)), _largest(resource, cluster, np.flatnonzero(nodes.alive[: nodes.height]))
     largest = highest if wants > highest else _largest(resource, cluster, rows)
@@ -283,7 +299,10 @@ def _relations(pod: Pod, cluster: Cluster, rows: RowArray) -> Iterable[str]:
     terms = pod.shape.terms(pod.namespace)
     for name, listed in (("affinity", terms.affinity), ("anti-affinity", terms.anti_affinity)):
         for term in listed[:SHOWN]:
-            matching = _selected(term, cluster)
+            matching = sum(
+                term.speaks_of(other.namespace, other.labels, cluster.labels_of_namespace(other.namespace))
+                for other in cluster.nodes.pods()
+            )
             yield f"pod {name} over {term.topology_key}: {_pods(matching)} selected"
     own = cluster.labels_of_namespace(pod.namespace)
     keepers = [
@@ -297,13 +316,6 @@ def _relations(pod: Pod, cluster: Cluster, rows: RowArray) -> Iterable[str]:
     if keepers:
         more = f" and {len(keepers) - SHOWN} more" if len(keepers) > SHOWN else ""
         yield f"pods whose anti-affinity keeps it away: {', '.join(keepers[:SHOWN])}{more}"
-
-
-def _selected(term: AffinityTerm, cluster: Cluster) -> int:
-    return sum(
-        term.speaks_of(other.namespace, other.labels, cluster.labels_of_namespace(other.namespace))
-        for other in cluster.nodes.pods()
-    )
 
 
 def _nodes(count: int) -> str:

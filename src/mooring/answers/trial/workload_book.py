@@ -11,6 +11,7 @@ from mooring.kit.words import alike_names, some
 from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
 from mooring.model.workloads import ReplicaSet, Workload
+from mooring.rules.daemon_nodes import DAEMON_SET
 from mooring.rules.workload_pods import HASH_LABEL
 
 # ---- Which pods belong to a workload, by the owner references that controllers set.
@@ -71,17 +72,6 @@ def behind_replica_set(pod: Pod, name: str, replica_set: KubeObject | None) -> t
         return "Deployment", name.removesuffix(suffix)
     return None
 
-
-def is_daemon(pod: Pod) -> bool:
-    """Whether a DaemonSet controls the pod."""
-    controller = pod.controller()
-    return controller is not None and controller.kind == "DaemonSet"
-
-
-MIRROR = "kubernetes.io/config.mirror"
-"""The annotation of the mirror pod of a static pod, which only its kubelet can stop."""
-DAEMON_SET = "DaemonSet"
-_STATIC_OWNER = "Node"
 
 Find = Callable[[str, str], KubeObject | None]
 """The object of a kind and a key, as the cluster has it now."""
@@ -162,10 +152,3 @@ class WorkloadBook:
             return str(owner), seen[owner]
 
         return scale
-
-
-def is_static(pod: Pod) -> bool:
-    """Whether the pod is the mirror of a static pod."""
-    controller = pod.controller()
-    has_mark = MIRROR in (pod.metadata.annotations or {})
-    return has_mark or (controller is not None and controller.kind == _STATIC_OWNER)

@@ -3,14 +3,14 @@
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import ClassVar
 
 from mooring.answers.form.published import Published
 from mooring.answers.trial.group_trials import spread_of
+from mooring.answers.what_if.difference_form import ChangedGroupForm, GroupChange
 from mooring.kit.words import some
 from mooring.sim.group_states import GroupState
 
-GroupChange = Literal["pending", "still pending", "placed", "new"]
 _TOLD: Mapping[GroupChange, str] = {
     "pending": "pending now",
     "still pending": "pending as before",
@@ -23,25 +23,25 @@ _TOLD: Mapping[GroupChange, str] = {
 class ChangedGroup(Published):
     """A group that is pending after the changes, or that was not placed before them."""
 
-    published = "key:podGroup change min_count members on_nodes message"
+    form: ClassVar = ChangedGroupForm
     key: str
     change: GroupChange
     nodes: Mapping[str, str] = field(repr=False)
     """By key of the pod: its node after the changes, empty while it is pending."""
     min_count: int | None = None
     message: str = ""
-    """Why it is pending."""
 
     def row(self) -> tuple[object, ...]:
         """A line of the table of pods, without the reason."""
         where = spread_of(node for node in self.nodes.values() if node)
         return f"{self.key} (group of {len(self.nodes)})", self.change, "", where
 
+    @property
     def members(self) -> int:
         return len(self.nodes)
 
+    @property
     def on_nodes(self) -> int:
-        """How many of its pods have a node."""
         return sum(bool(node) for node in self.nodes.values())
 
 

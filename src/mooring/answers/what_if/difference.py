@@ -3,12 +3,11 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from mooring.answers.form.answer import AnswerPlot, AnswerTable, ClusterAnswer
 from mooring.answers.form.data_table import Columns, DataTable, data_table, percent_of
 from mooring.answers.form.plots import use_plots
-from mooring.answers.form.published import fields_of, plain
 from mooring.answers.form.report_parts import BarPlot, Unit
 from mooring.answers.form.utilisation import GroupUse, Utilisation
 from mooring.answers.simulate.simulation_tables import amount_columns
@@ -23,6 +22,15 @@ from mooring.answers.trial.changing_cluster import (
 )
 from mooring.answers.trial.workload_book import WorkloadName
 from mooring.answers.what_if.changed_groups import ChangedGroup, changed_groups, pods_in, told_changes
+from mooring.answers.what_if.difference_form import (
+    GroupUseChangeForm,
+    NamedPod,
+    PreemptedForm,
+    UseChangeForm,
+    UtilisationForm,
+    WhatIfForm,
+    WorkloadForm,
+)
 from mooring.kit.words import count, some
 from mooring.model.pod import Pod
 from mooring.model.quantity import show_percent
@@ -31,6 +39,8 @@ from mooring.sim.gauge import MAIN
 # ---- The tables of `to_frame` for a difference: pods, workloads, and how full the cluster is before and after.
 
 
+PodRow = tuple[str, str, str, str, str]
+"""The pod, what happens to it, its node before and after, and why."""
 Moments = tuple[GroupUse, GroupUse]
 """Before and after the changes."""
 
@@ -40,7 +50,7 @@ def paired(before: Mapping[str, GroupUse], after: Mapping[str, GroupUse]) -> dic
     return {name: (before.get(name, GroupUse()), after.get(name, GroupUse())) for name in sorted({*before, *after})}
 
 
-def change_table(changes: Iterable[tuple[str, str, str, str, str]]) -> DataTable:
+def change_table(changes: Iterable[PodRow]) -> DataTable:
     """A row for each pod that changes."""
     columns: Columns = {"namespace": str, "pod": str, "change": str, "from_node": str, "to_node": str, "reason": str}
     return data_table(columns, ((*pod.split("/"), *rest) for pod, *rest in changes))
@@ -85,7 +95,6 @@ def _compared(before: float | None, after: float | None) -> tuple[object, ...]:
 class MovedPod(AffectedPod):
     """A pod that has another node now: the one that replaces it has its name here."""
 
-    published = "namespace name node:from new_node:to"
     new_node: str
 
 
@@ -93,10 +102,8 @@ class MovedPod(AffectedPod):
 class PendingPod(AffectedPod):
     """A pod without a node after the changes; its `node` before is empty if it was pending or is new."""
 
-    published = "namespace name node:from message was_pending is_new"
     message: str
     is_new: bool
-    """Whether it came with the changes."""
 
     @property
     def was_pending(self) -> bool:
@@ -107,12 +114,9 @@ class PendingPod(AffectedPod):
 class PlacedPod(AffectedPod):
     """A pod that has a node after the changes and had none before: `node` is the new one."""
 
-    published = "namespace name node is_new"
     is_new: bool
 
 
-PodChange = tuple[str, str, str, str, str]
-"""The pod, what happens to it, its node before and after, and why."""
 _COUNTED = ("moved", "pending", "placed", "preempted", "blocked")
 
 
@@ -121,6 +125,7 @@ class WhatIf(ClusterAnswer):
     """The difference that changes make to a cluster in which everything pending had been tried before."""
 
     kind: ClassVar[str] = "WhatIf"
+    form: ClassVar = WhatIfForm
 
     changes: list[str]
     moved: list[MovedPod]
@@ -137,7 +142,6 @@ class WhatIf(ClusterAnswer):
     """How many pods of each workload are moved, pending, placed, preempted and blocked; by name."""
     notes: list[str] = field(default_factory=list)
     groups: Sequence[ChangedGroup] = ()
-    """Pod groups that are pending, or were not placed before."""
 
     @property
     def fits(self) -> bool:
@@ -153,7 +157,8 @@ class WhatIf(ClusterAnswer):
     def _outcome(self) -> str:
         if self.fits:
             return "Everything fits."
-        unfit, old = [each for each in self.pending if not each.was_pending], self._still_pending()
+        unfit = [each for each in self.pending if not each.was_pending]
+        old = len(self.pending) - len(unfit)
         parts = (
             [f"{count(len(unfit), 'pod')} become pending" if len(unfit) != 1 else "1 pod becomes pending"]
             if unfit
@@ -170,9 +175,6 @@ class WhatIf(ClusterAnswer):
                 f"{count(old, 'pod')} {'was' if old == 1 else 'were'} pending before and still {'is' if old == 1 else 'are'}"
             )
         return f"Not everything fits: {', '.join(parts)}."
-
-    def _still_pending(self) -> int:
-        return sum(each.was_pending for each in self.pending)
 
     def _what_happened(self) -> Iterator[str]:
         new = sum(each.is_new for each in self.placed)
@@ -242,7 +244,7 @@ class WhatIf(ClusterAnswer):
         yield from ((*group.row(), _short(group.message)) for group in self.groups)
         yield from self.pod_changes(grouped)
 
-    def pod_changes(self, grouped: Set[str] = frozenset()) -> Iterator[PodChange]:
+    def pod_changes(self, grouped: Set[str] = frozenset()) -> Iterator[PodRow]:
         """A line for each pod that changes, but not for those of `grouped` that become pending or placed with their group."""
         alone = [each for each in self.pending if each.key not in grouped]
         for pending in sorted(alone, key=lambda each: (each.was_pending, each.key)):
@@ -284,32 +286,31 @@ class WhatIf(ClusterAnswer):
             "pools": use_change_table("pool", paired(self.before.pools, self.after.pools)),
         }
 
-    def content(self) -> dict[str, Any]:
-        preempted = [
-            {
-                **fields_of(each, "namespace name node"),
-                "preemptor": _named(each.preemptor),
-                "to": self.after_nodes.get(each.key, ""),
-            }
+    @property
+    def evictions(self) -> list[PreemptedForm]:
+        """The preemptions with the nodes of the pods in the end."""
+        return [
+            PreemptedForm(
+                *_named(each.key), each.node, NamedPod(*_named(each.preemptor)), self.after_nodes.get(each.key, "")
+            )
             for each in self.preempted
         ]
-        workloads = [
-            {"kind": name.kind, **_named(name.key), **{each: counts[each] for each in _COUNTED}}
+
+    @property
+    def concerned(self) -> list[WorkloadForm]:
+        """The workloads with the number of their pods in each list."""
+        return [
+            WorkloadForm(name.kind, *_named(name.key), *(counts[each] for each in _COUNTED))
             for name, counts in self.workloads.items()
         ]
-        utilisation = {
-            "total": {"before": self.before.total, "after": self.after.total},
-            "zones": _groups(self.before.zones, self.after.zones),
-            "pools": _groups(self.before.pools, self.after.pools),
-        }
-        return {
-            **fields_of(self, "fits changes moved pending placed"),
-            "preempted": preempted,
-            **fields_of(self, "gone blocked"),
-            "workloads": workloads,
-            "utilisation": plain(utilisation),
-            **fields_of(self, "notes groups?"),
-        }
+
+    @property
+    def utilisation(self) -> UtilisationForm:
+        """The use of the cluster and of its zones and pools before and after."""
+        total = UseChangeForm(self.before.total.published(), self.after.total.published())
+        return UtilisationForm(
+            total, _groups(self.before.zones, self.after.zones), _groups(self.before.pools, self.after.pools)
+        )
 
 
 def difference(changes: Sequence[str], before: ClusterMoment, cluster: ChangingCluster, after: ClusterMoment) -> WhatIf:
@@ -355,16 +356,16 @@ def _by_workload(cluster: ChangingCluster, **entries: Sequence[AffectedPod]) -> 
     return dict(sorted(found.items()))
 
 
-def _named(key: str) -> dict[str, str]:
+def _named(key: str) -> tuple[str, str]:
     namespace, _, name = key.rpartition("/")
-    return {"namespace": namespace, "name": name}
+    return namespace, name
 
 
-def _groups(before: Mapping[str, GroupUse], after: Mapping[str, GroupUse]) -> list[dict[str, Any]]:
+def _groups(before: Mapping[str, GroupUse], after: Mapping[str, GroupUse]) -> list[GroupUseChangeForm]:
     pairs = paired(before, after).items()
-    return [{"name": name, "before": old, "after": new} for name, (old, new) in pairs]
+    return [GroupUseChangeForm(name, old.published(), new.published()) for name, (old, new) in pairs]
 
 
 def _short(message: str) -> str:
     """The message without what preemption says; the data has all of it."""
-    return message.partition(" preemption: ")[0].removesuffix("no new claims to deallocate,").strip()
+    return message.partition(" preemption: ")[0].strip()

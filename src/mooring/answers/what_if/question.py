@@ -13,9 +13,10 @@ from mooring.answers.what_if.workload_changes import apply, delete, scale
 from mooring.api.validation.problem import Problem, show
 from mooring.framework.config import ConfigError
 from mooring.framework.config.types import KubeSchedulerConfiguration
+from mooring.inputs.configuration_files import configuration_of
 from mooring.inputs.field_checks import Validation
 from mooring.inputs.input_errors import InputError
-from mooring.inputs.loaded_cluster import Config, LoadedCluster, configuration_of
+from mooring.inputs.loaded_cluster import Config, LoadedCluster
 from mooring.kit.words import count, did_you_mean, similar
 
 Change = tuple[str, Any]

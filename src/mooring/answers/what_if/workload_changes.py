@@ -9,7 +9,7 @@ import msgspec
 
 from mooring.answers.trial.changing_cluster import ChangingCluster
 from mooring.answers.trial.changing_nodes import remove_nodes, sync_daemons
-from mooring.answers.trial.workload_book import DAEMON_SET, WorkloadName
+from mooring.answers.trial.workload_book import WorkloadName
 from mooring.answers.what_if.targets import object_name, reject, split_number
 from mooring.api.json_objects import JsonObject
 from mooring.api.kinds import KINDS
@@ -28,9 +28,9 @@ from mooring.model.node import Node
 from mooring.model.pod import Pod
 from mooring.model.workloads import Namespace, Workload
 from mooring.rules.conditions import find_condition
-from mooring.rules.pod_defaults import complete_pod
+from mooring.rules.daemon_nodes import DAEMON_SET
+from mooring.rules.pod_defaults import complete_pod, complete_whole
 from mooring.rules.workload_pods import INDEX
-from mooring.sim.controllers import replacement
 
 # ---- A workload gets more pods or fewer, as its controller would create and delete them.
 
@@ -125,7 +125,7 @@ def _add(cluster: ChangingCluster, workload: Workload, pods: Sequence[Pod], miss
     while missing:
         name = f"{workload.name}-{number}"
         if cluster.find("Pod", f"{workload.namespace}/{name}") is None:
-            cluster.create_pod(replacement(newest, cluster.next_number(), cluster.created, name))
+            cluster.create_like(newest, name)
             missing -= 1
         number += 1
 
@@ -144,7 +144,7 @@ def create_from_template(cluster: ChangingCluster, workload: Workload, pods: Seq
         if not isinstance(product, Pod):
             cluster.driver.create(product)
         elif product.labels.get(INDEX) not in indices:
-            cluster.create_pod(replacement(product, cluster.next_number(), cluster.created))
+            cluster.create_like(product)
 
 
 _DELETED = "a change deletes it"
@@ -223,6 +223,7 @@ def _template(workload: Workload) -> JsonObject:
     plain: JsonObject = msgspec.to_builtins(workload.spec.template)
     pod = {"metadata": {"labels": plain.get("metadata", {}).get("labels", {})}, "spec": plain.get("spec", {})}
     complete_pod(pod)
+    complete_whole(pod["spec"])
     return pod
 
 

@@ -5,10 +5,11 @@ it: this package imports all its modules and collects their specs.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from importlib import import_module
 from pkgutil import iter_modules
 
-from mooring.api.kind_spec import POSTED, KindSpec, Watch
+from mooring.api.kind_spec import POSTED, KindSpec, OtherForm, Watch
 from mooring.api.validation.problem import Problem, show
 from mooring.model.meta import KubeObject
 from mooring.model.workloads import Workload
@@ -59,9 +60,16 @@ REQUESTS: tuple[KindSpec, ...] = tuple(spec for spec in SPECS if spec.verbs == P
 """Kinds that clients post and the server answers, but never stores: reviews and bindings."""
 
 RESOURCES: Mapping[tuple[str, str, str], KindSpec] = {
-    (spec.group, spec.version, spec.plural): spec for spec in SPECS if spec.verbs != POSTED
+    (served.group, served.version, served.plural): served
+    for spec in SPECS
+    if spec.verbs != POSTED
+    for served in (
+        spec,
+        *(replace(spec.in_version(version), stored_version=spec.api_version) for version in spec.served_too),
+    )
 }
-"""Kinds that the server stores, by group, version and plural name: the parts of a URL."""
+"""Kinds that the server stores, by group, version and plural name: the parts of a URL. Several versions of a kind show the
+same objects."""
 
 BY_KIND: Mapping[tuple[str, str], KindSpec] = {(spec.api_version, spec.kind): spec for spec in RESOURCES.values()}
 """The stored kinds by apiVersion and kind, as manifests and owner references name them."""
@@ -101,6 +109,12 @@ def is_read(name: str, api_version: str) -> bool:
     instance) cannot."""
     kind = kind_of(name)
     return kind is not None and (api_version in kind.api_versions or not is_foreign(api_version))
+
+
+def other_form(name: str, api_version: str) -> OtherForm | None:
+    """The form of objects of this kind and apiVersion, if it is not that of the typed object."""
+    kind = kind_of(name)
+    return kind.other_forms.get(api_version) if kind is not None else None
 
 
 def is_foreign(api_version: str) -> bool:

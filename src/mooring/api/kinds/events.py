@@ -206,13 +206,15 @@ def is_event(resource: KindSpec) -> bool:
 def stored_form(resource: KindSpec, item: JsonObject) -> JsonObject:
     """The form in which the store keeps an object that a client wrote through this resource."""
     if not is_event(resource):
-        return item
+        return {**item, "apiVersion": resource.stored_version} if resource.stored_version else item
     core = {_CORE_NAMES.get(key, key): value for key, value in item.items()} if resource.group else item
     return {**_ALWAYS_SHOWN, **core, "apiVersion": _CORE_VERSION}
 
 
 def shown_form(resource: KindSpec, item: JsonObject) -> JsonObject:
     """The form in which a client of this resource sees a stored object."""
+    if resource.stored_version:
+        return {**item, "apiVersion": resource.api_version}
     if not is_event(resource) or not resource.group:
         return item
     return {**{_NEW_NAMES.get(key, key): value for key, value in item.items()}, "apiVersion": _NEW_VERSION}

@@ -3,7 +3,14 @@
 import re
 from collections.abc import Callable, Iterator
 
-from mooring.api.api_errors import Cause, field_invalid, field_required, field_unsupported
+from mooring.api.api_errors import (
+    Cause,
+    field_duplicate,
+    field_invalid,
+    field_required,
+    field_too_many,
+    field_unsupported,
+)
 from mooring.api.json_objects import JsonObject, at
 from mooring.api.kind_spec import (
     AGE,
@@ -220,11 +227,26 @@ def _node_address(kind: str) -> Callable[[JsonObject, int], Cell]:
     return lambda node, _: next((a["address"] for a in at(node, "status.addresses", ()) if a.get("type") == kind), NONE)
 
 
+_MOST_OWNERS = 20
+
+
+def _policy_faults(node: JsonObject) -> list[Cause]:
+    """The faults of `spec.podPreemptionPolicy` (gate InPlacePodVerticalScalingSchedulerPreemption)."""
+    owners = at(node, "spec.podPreemptionPolicy.disableResizePreemption", [])
+    path = "spec.podPreemptionPolicy.disableResizePreemption"
+    if len(owners) > _MOST_OWNERS:
+        return [field_too_many(path, str(len(owners)), f"must have at most {_MOST_OWNERS} items")]
+    twice = [field_duplicate(f"{path}[{i}]", name) for i, name in enumerate(owners) if name in owners[:i]]
+    named = enumerate(owners)
+    return [*twice, *(field_invalid(f"{path}[{i}]", n, why) for i, n in named for why in qualified_name_faults(n))]
+
+
 NODE = KindSpec(
     *("", "v1", "nodes", "Node", False, ("no",)),
     subresources=("status",),
     struct=Node,
     check=_check_node,
+    faults=_policy_faults,
     watch=Watch(is_required=True, wakes_pods=True, wakes_by_default=True),
     complete=_complete_node,
     completes_status=True,

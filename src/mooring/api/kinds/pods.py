@@ -4,8 +4,18 @@ Defaults and admission of pods are in `rules/pod_defaults.py`, `rules/pod_admiss
 their way into the scheduler in `scheduler/intake.py`.
 """
 
+from collections.abc import Iterator
+
 import msgspec
 
+from mooring.api.api_errors import (
+    Cause,
+    field_duplicate,
+    field_forbidden,
+    field_invalid,
+    field_required,
+    field_too_many,
+)
 from mooring.api.json_objects import JsonObject, at
 from mooring.api.kind_spec import (
     AGE,
@@ -25,6 +35,7 @@ from mooring.api.kind_spec import (
     wide,
 )
 from mooring.api.validation.pod_rules import check_pod
+from mooring.model.names import qualified_name_faults
 from mooring.model.pod import Pod
 
 # ---- Cells of pods: readiness, restarts, and the one word for the state that all its containers make up.
@@ -151,11 +162,48 @@ def _finished(pod: JsonObject) -> list[JsonObject]:
     return [FINISHED[phase]] if phase in FINISHED else []
 
 
+_MOST_RESPONDERS, _HIGHEST_RESPONDER = 10, 100_000
+"""How many eviction responders a pod has at most, and the highest priority of one."""
+
+
+def _responder_faults(pod: JsonObject) -> list[Cause]:
+    """The faults of `spec.evictionResponders` (gate EvictionRequestAPI), which pods of groups may not have."""
+    spec = pod.get("spec") or {}
+    responders = spec.get("evictionResponders") or []
+    if not responders:
+        return []
+    path = "spec.evictionResponders"
+    faults = []
+    if spec.get("schedulingGroup") is not None:
+        faults.append(field_forbidden("spec.schedulingGroup", "may not be set when evictionResponders is set"))
+    if len(responders) > _MOST_RESPONDERS:
+        most = f"must have at most {_MOST_RESPONDERS} items"
+        return [*faults, field_too_many(path, str(len(responders)), most)]
+    names = [each.get("name", "") for each in responders]
+    for i, each in enumerate(responders):
+        if names[i] in names[:i]:
+            faults.append(field_duplicate(f"{path}[{i}]", each))
+        faults += _responder(f"{path}[{i}]", names[i], each.get("priority"))
+    return faults
+
+
+def _responder(path: str, name: str, priority: int | None) -> Iterator[Cause]:
+    if not name:
+        yield field_required(f"{path}.name")
+    yield from (field_invalid(f"{path}.name", name, why) for why in (qualified_name_faults(name) if name else ()))
+    if priority is None:
+        yield field_required(f"{path}.priority")
+    elif not 0 <= priority <= _HIGHEST_RESPONDER:
+        bound = f"less than or equal to {_HIGHEST_RESPONDER}" if priority > 0 else "greater than or equal to 0"
+        yield field_invalid(f"{path}.priority", priority, f"must be {bound}")
+
+
 POD = KindSpec(
     *("", "v1", "pods", "Pod", True, ("po",), ("all",)),
     subresources=("status", "binding", "eviction", "log", "ephemeralcontainers", "resize"),
     struct=Pod,
     check=check_pod,
+    faults=_responder_faults,
     watch=Watch(is_required=True, field_selector=UNFINISHED, wakes_pods=True, wakes_by_default=True),
     has_generation=True,
     status_keeps=("ownerReferences",),

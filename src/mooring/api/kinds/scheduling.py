@@ -1,20 +1,25 @@
-"""PriorityClasses, PodGroups and PodDisruptionBudgets: which pods are scheduled first, and which may be evicted."""
+"""PriorityClasses, pod groups and PodDisruptionBudgets: which pods are scheduled first, and which may be evicted."""
 
 import re
 
-import msgspec
-
-from mooring.api.api_errors import Cause, field_duplicate, field_forbidden, field_invalid, field_required
+from mooring.api.api_errors import Cause, field_forbidden, field_invalid
 from mooring.api.json_objects import JsonObject, at
-from mooring.api.kind_spec import AGE, BY_NAME, NAME, NONE, Column, KindSpec, Watch, field_cell, number
+from mooring.api.kind_spec import AGE, NAME, NONE, Column, KindSpec, Watch, field_cell, number
 from mooring.api.validation import field_rules as rules
-from mooring.api.validation.pod_rules import PREEMPTION_POLICIES, PodGroupTemplate, check_pod_group, check_templates
-from mooring.api.validation.problem import AGAIN, NOTHING_THERE, Problem, Problems, show
+from mooring.api.validation.group_rules import (
+    HIGHEST_USER_PRIORITY,
+    check_composite_pod_group,
+    check_pod_group,
+    composite_changes,
+    pod_group_changes,
+    workload_changes,
+    workload_faults,
+)
+from mooring.api.validation.pod_rules import PREEMPTION_POLICIES
+from mooring.api.validation.problem import Problem, Problems, show
 from mooring.model import workloads
 from mooring.model.meta import MAX_INT32
 
-HIGHEST_USER_PRIORITY = 1_000_000_000
-"""Upstream's HighestUserDefinablePriority; higher values are for system classes."""
 _PERCENTAGE = re.compile(r"[0-9]+%")
 
 
@@ -73,7 +78,7 @@ GROUP_PROTECTION = "scheduling.k8s.io/podgroup-protection"
 def _group_state_cell(group: JsonObject, now_ns: int) -> str:
     """A group that is about to be evicted says why; or else whether it could be scheduled."""
     found = {each.get("type"): each for each in at(group, "status.conditions", [])}
-    target, scheduled = found.get("DisruptionTarget"), found.get("PodGroupScheduled")
+    target, scheduled = found.get("DisruptionTarget"), found.get("PodGroupInitiallyScheduled")
     if target is not None:
         return str(target.get("reason", ""))
     if scheduled is None:
@@ -81,24 +86,52 @@ def _group_state_cell(group: JsonObject, now_ns: int) -> str:
     return "Scheduled" if scheduled.get("status") == "True" else "Unschedulable"
 
 
+_VERSIONS = ("scheduling.k8s.io/v1alpha3",)
+"""The alpha version has the same PodGroups and Workloads, and CompositePodGroups."""
+
+
+def _complete_group(group: JsonObject) -> None:
+    """A group whose disruption mode is not given has pods that may be evicted one by one."""
+    spec = group.setdefault("spec", {})
+    if spec.get("disruptionMode") is None:
+        spec["disruptionMode"] = {"single": {}}
+
+
+def _policy_cell(group: JsonObject, now_ns: int) -> str:
+    return "Basic" if at(group, "spec.schedulingPolicy.gang") is None else "Gang"
+
+
 POD_GROUP = KindSpec(
-    *("scheduling.k8s.io", "v1alpha2", "podgroups", "PodGroup"),
+    *("scheduling.k8s.io", "v1beta1", "podgroups", "PodGroup"),
+    other_versions=_VERSIONS,
+    served_too=_VERSIONS,
     subresources=("status",),
     struct=workloads.PodGroup,
     check=check_pod_group,
-    fixed=(
-        *("spec.podGroupTemplateRef", "spec.schedulingPolicy", "spec.schedulingConstraints", "spec.resourceClaims"),
-        *("spec.disruptionMode", "spec.priorityClassName", "spec.priority"),
-    ),
+    complete=_complete_group,
+    change_faults=pod_group_changes,
+    needs_version=True,
     columns=(
-        *(
-            NAME,
-            Column("Policy", lambda group, _: "Basic" if at(group, "spec.schedulingPolicy.gang") is None else "Gang"),
-        ),
-        Column("Workload", field_cell("spec.podGroupTemplateRef.workload.workloadName", NONE)),
+        *(NAME, Column("Policy", _policy_cell), Column("Workload", field_cell("spec.workloadRef.workloadName", NONE))),
         *(Column("Status", _group_state_cell), AGE),
     ),
-    watch=Watch(needs_gate="GenericWorkload", wakes_pods=True),
+    watch=Watch(needs_gate="GenericWorkload", wakes_pods=True, wakes_by_default=True),
+    status_keeps=("labels", "annotations", "finalizers", "ownerReferences"),
+)
+
+COMPOSITE_POD_GROUP = KindSpec(
+    *("scheduling.k8s.io", "v1alpha3", "compositepodgroups", "CompositePodGroup"),
+    subresources=("status",),
+    struct=workloads.CompositePodGroup,
+    check=check_composite_pod_group,
+    complete=_complete_group,
+    change_faults=composite_changes,
+    needs_version=True,
+    columns=(
+        *(NAME, Column("Policy", _policy_cell), Column("Workload", field_cell("spec.workloadRef.workloadName", NONE))),
+        AGE,
+    ),
+    watch=Watch(needs_gate="CompositePodGroup", wakes_pods=True),
     status_keeps=("labels", "annotations", "finalizers", "ownerReferences"),
 )
 
@@ -125,23 +158,11 @@ POD_DISRUPTION_BUDGET = KindSpec(
 # ---- Workloads of scheduling.k8s.io: templates that controllers make PodGroups from. No decision reads them.
 
 
-def _faults(workload: JsonObject) -> list[Cause]:
-    written = workload.get("spec", {}).get("podGroupTemplates") or []
-    templates = msgspec.convert(written, list[PodGroupTemplate], strict=False)
-    return [_cause(problem) for problem in check_templates("spec.podGroupTemplates", templates)]
-
-
-def _cause(problem: Problem) -> Cause:
-    if problem.found == NOTHING_THERE:
-        return field_required(problem.path)
-    if problem.found.endswith(AGAIN):
-        return field_duplicate(problem.path, msgspec.json.decode(problem.found.removesuffix(AGAIN)))
-    return Cause("FieldValueInvalid", f"Invalid value: {problem.found}: {problem.allowed}", problem.path)
-
-
 GROUP_TEMPLATES = KindSpec(
-    *("scheduling.k8s.io", "v1alpha2", "workloads", "Workload"),
-    faults=_faults,
-    fixed=("spec.controllerRef", "spec.podGroupTemplates"),
-    lists={"spec.podGroupTemplates": BY_NAME},
+    *("scheduling.k8s.io", "v1beta1", "workloads", "Workload"),
+    other_versions=_VERSIONS,
+    served_too=_VERSIONS,
+    faults=workload_faults,
+    change_faults=workload_changes,
+    needs_version=True,
 )

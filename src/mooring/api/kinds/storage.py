@@ -123,11 +123,13 @@ STORAGE_CLASS = KindSpec(
 
 CSI_NODE = KindSpec(
     *(*_STORAGE, "csinodes", "CSINode", False),
+    subresources=("status",),
     struct=storage.CSINode,
     check=claim_rules.check_csi_node,
     watch=_WAKES,
     needs_version=True,
-    lists={"spec.drivers": BY_NAME},
+    status_keeps=("labels", "annotations", "finalizers", "ownerReferences"),
+    lists={"spec.drivers": BY_NAME, "status.storageHealth": BY_NAME},
     columns=(NAME, Column("Drivers", count("spec.drivers"), type="integer"), AGE),
 )
 

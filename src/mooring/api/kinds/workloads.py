@@ -36,6 +36,7 @@ from mooring.api.kind_spec import (
     wide,
 )
 from mooring.api.validation import field_rules as rules
+from mooring.api.validation.group_rules import job_changes, job_faults
 from mooring.kit.clock import moment_ns
 from mooring.model.workloads import ReplicaSet, ReplicationController, Service, StatefulSet, Workload
 
@@ -263,6 +264,8 @@ JOB = KindSpec(
     has_pod_template=True,
     complete=_complete_job,
     has_generation=True,
+    faults=job_faults,
+    change_faults=job_changes,
     lists={"status.conditions": ListRule("type", None)},
     columns=(
         *(NAME, Column("Status", _job_status), Column("Completions", _job_completions)),

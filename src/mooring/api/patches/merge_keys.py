@@ -44,12 +44,20 @@ _NAMED_ITEMS = (
         "spec.volumes",
         "spec.schedulingGates",
     ),
-    *("spec.resourceClaims", "status.resourceClaimStatuses", "allocatedResourcesStatus"),
+    *("spec.evictionResponders", "spec.resourceClaims", "status.resourceClaimStatuses", "allocatedResourcesStatus"),
 )
 """Lists of pods and their templates whose items have names."""
 _PORTS = ("containers.ports", "initContainers.ports", "ephemeralContainers.ports")
 
+_SETS = (
+    *("podPreemptionPolicy.disableResizePreemption", "nodeAllocatableResourceClaimStatuses.containers"),
+    *("bindMountOptions", "skipNodeOperations", "exitCodes.values", "onExitCodes.values"),
+    *("uncountedTerminatedPods.failed", "uncountedTerminatedPods.succeeded"),
+)
+"""Lists of plain values that only server-side apply merges."""
+
 _LISTS = {
+    **dict.fromkeys(_SETS, ListRule(None, ())),
     "metadata.finalizers": VALUES,
     "metadata.ownerReferences": by("uid", atomic_items=True),
     "status.conditions": BY_TYPE,
@@ -63,8 +71,17 @@ _LISTS = {
     "spec.hostAliases": by("ip"),
     "spec.topologySpreadConstraints": by("topologyKey", "whenUnsatisfiable"),
     "status.podIPs": by("ip"),
+    "status.nodeAllocatableResourceClaimStatuses": by("resourceClaimName"),
+    **dict.fromkeys(
+        ("nodeAllocatableResourceClaimStatuses.mapping", "nodeAllocatableResourceClaimStatuses.overhead"), BY_NAME
+    ),
+    "status.volumeHealth": ListRule(None, ("name",)),
+    **dict.fromkeys(("volumeHealth.healthConditions", "healthStatus.healthConditions"), by("status", "reason")),
     "status.hostIPs": ListRule("ip", None),
     "allocatedResourcesStatus.resources": ListRule(None, ("resourceID",)),
+    # Parts of single kinds that lie deeper than their KindSpecs can name
+    **dict.fromkeys(("podGroupTemplates", "compositePodGroupTemplates"), ListRule(None, ("name",))),
+    **dict.fromkeys(("podGroupTemplates.resourceClaims", "scheduling.resourceClaims"), BY_NAME),
     # Parts of several kinds
     "devices.conditions": ListRule(None, ("type",)),
     "endpoints.addresses": ListRule(None, ()),

@@ -17,11 +17,11 @@ AGGREGATED_TYPE = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscov
 
 VERSION: JsonObject = {
     "major": "1",
-    "minor": "36",
+    "minor": "37",
     "emulationMajor": "1",
-    "emulationMinor": "36",
+    "emulationMinor": "37",
     "minCompatibilityMajor": "1",
-    "minCompatibilityMinor": "35",
+    "minCompatibilityMinor": "36",
     "gitVersion": GIT_VERSION,
     "gitCommit": "",
     "gitTreeState": "",

@@ -1,8 +1,8 @@
 """Which fields each type has that the embedded server serves, and what they hold: the table `data/fields.txt`.
 
 The table is read when it is first asked for (10 ms). In it, what a field holds is a short text: a plain value
-(`string`), a type (`core.PodSpec`), a list (`[core.Container]`) or a map (`{quantity}`). It was generated from the tags
-in upstream's types.go and from its swagger.json.
+(`string`), a type (`core.PodSpec`), a list (`[core.Container]`) or a map (`{quantity}`). `tools/upstream_fields.py` makes
+it from the tags in upstream's types.go and from its OpenAPI documents.
 """
 
 from functools import cache

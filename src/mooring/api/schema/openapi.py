@@ -55,6 +55,14 @@ _RETAINED = frozenset(
     (
         *(("core.PodSpec", "volumes"), ("core.PodSpec", "resourceClaims")),
         *(("core.PodStatus", "resourceClaimStatuses"), ("apps.DeploymentSpec", "strategy")),
+        *(
+            (f"scheduling-{version}.{name}", field)
+            for version in ("v1beta1", "v1alpha3")
+            for name, field in (
+                *(("PodGroupSpec", "resourceClaims"), ("PodGroupTemplate", "resourceClaims")),
+                ("PodGroupStatus", "resourceClaimStatuses"),
+            )
+        ),
     )
 )
 """Unions: when one of them is patched, fields that the patch does not name go, or two of its members would stay."""

@@ -4,12 +4,12 @@ The table of fields says what each number stands for. From it a plan is made for
 and the form of what follows) to a function that puts what follows into the object. Go writes every field that is no
 pointer, so zeros are left out unless the table says that they are values.
 
-No type holds itself, so how deep an object can go is bounded by the table.
+Templates of Workloads hold templates, to any depth: data that are nested too deeply are malformed.
 """
 
 from base64 import b64encode
 from collections.abc import Callable
-from functools import cache, partial
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -198,10 +198,15 @@ _DROPPED_IF_ZERO = ("string", "integer", "boolean")
 # ---- plans
 
 
-@cache
+_PLANS: dict[str, Plan] = {}
+"""By type. A plan is here before it is filled, because a type may hold itself."""
+
+
 def _plan(name: str) -> Plan:
     """How to read a type."""
-    plans: dict[tuple[int, ...], Plan] = {(): {}}
+    if name in _PLANS:
+        return _PLANS[name]
+    plans: dict[tuple[int, ...], Plan] = {(): _PLANS.setdefault(name, {})}
     fields = fields_of(name)
     for field, place in places_of(name).items():
         *way, number = place.numbers

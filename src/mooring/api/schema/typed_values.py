@@ -101,13 +101,25 @@ def _struct(holds: str) -> Any:
     fields = fields_of(holds)
     # Names in JSON may be words that Python reserves, so the structs number their fields.
     numbers = {name: f"field_{i}" for i, name in enumerate(fields)}
-    return msgspec.defstruct(
+    _STRUCTS[holds] = msgspec.defstruct(
         holds.replace(".", "_").replace("-", "_"),
-        [(numbers[name], _struct(field.holds) | None, None) for name, field in fields.items()],
+        [(numbers[name], _field_type(field.holds, holds), None) for name, field in fields.items()],
         rename={number: name for name, number in numbers.items()},
         forbid_unknown_fields=True,
         gc=False,
+        module=__name__,
     )
+    return _STRUCTS[holds]
+
+
+_STRUCTS: dict[str, Any] = {}
+"""The structs of types, by name, for types that hold lists of themselves: msgspec looks them up here when it first needs
+them."""
+
+
+def _field_type(holds: str, owner: str) -> Any:
+    """The type of a field of the type `owner`. Templates of Workloads hold lists of templates of their own type."""
+    return f"list[_STRUCTS[{owner!r}] | None] | None" if holds == f"[{owner}]" else _struct(holds) | None
 
 
 @cache

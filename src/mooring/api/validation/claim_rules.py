@@ -150,15 +150,25 @@ def _device(path: str, device: devices.Device) -> Problems:
         yield from _attribute(at_key(f"{path}.attributes", name), attribute)
     for name, capacity in (device.capacity or {}).items():
         yield from rules.quantity(f"{at_key(f'{path}.capacity', name)}.value", capacity.value)
-    for name, mapping in (device.node_allocatable_resource_mappings or {}).items():
-        place = at_key(f"{path}.nodeAllocatableResourceMappings", name)
-        yield from rules.quantity(f"{place}.allocationMultiplier", mapping.allocation_multiplier)
-        if mapping.capacity_key is not None and mapping.capacity_key not in (device.capacity or {}):
-            yield Problem(f"{place}.capacityKey", show(mapping.capacity_key), "a capacity of the device")
+    for name, taken in (device.node_allocatable_resources or {}).items():
+        yield from _node_resource(at_key(f"{path}.nodeAllocatableResources", name), taken, device.capacity or {})
     for i, consumed in enumerate(device.consumes_counters or ()):
         for name, counter in (consumed.counters or {}).items():
             place = at_key(f"{path}.consumesCounters[{i}].counters", name)
             yield from rules.quantity(f"{place}.value", counter.value)
+
+
+def _node_resource(path: str, taken: devices.NodeAllocatableResource, capacity: Collection[str]) -> Problems:
+    """What a device takes of one resource of its node."""
+    mapping, overhead = taken.mapping, taken.overhead
+    if mapping is not None:
+        yield from rules.quantity(f"{path}.mapping.capacityMultiplier", mapping.capacity_multiplier)
+        yield from rules.quantity(f"{path}.mapping.deviceMultiplier", mapping.device_multiplier)
+        if mapping.capacity_key is not None and mapping.capacity_key not in capacity:
+            yield Problem(f"{path}.mapping.capacityKey", show(mapping.capacity_key), "a capacity of the device")
+    if overhead is not None:
+        yield from rules.quantity(f"{path}.overhead.perPod", overhead.per_pod)
+        yield from rules.quantity(f"{path}.overhead.perContainer", overhead.per_container)
 
 
 def _attribute(path: str, attribute: devices.DeviceAttribute) -> Problems:

@@ -14,6 +14,8 @@ NOTHING_THERE = "nothing"
 """As `found`: the field is missing. As the start of `allowed`: the field must be empty."""
 AGAIN = " a second time"
 """The end of `found` for a value that must be unique and is not."""
+TOO_MANY = " items"
+"""The end of `found` for the number of items of a list that has too many."""
 CHOICES = re.compile(r"[A-Z]\w*(?:, [A-Z]\w*)+")
 """The form of `allowed` for an enumeration: names of which one must be chosen."""
 _SHOWN_CHARACTERS = 80

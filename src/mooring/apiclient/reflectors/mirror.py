@@ -195,7 +195,7 @@ class Mirror:
         self._spec = spec
         self._listen = listen
         self._report = report
-        self._decoder: LineDecoder[Any] = LineDecoder(spec.struct)
+        self._decoder: LineDecoder[Any] = LineDecoder(spec.struct, spec.form)
         self.known = self._nothing_known()
         self._arriving: Known[Any] | None = None
         """The list that is being read."""
@@ -204,6 +204,11 @@ class Mirror:
     @property
     def is_listing(self) -> bool:
         return self._arriving is not None
+
+    def use_version(self, spec: KindSpec) -> None:
+        """Read another version of the kind from now on; a list follows."""
+        self._spec = spec
+        self._decoder = LineDecoder(spec.struct, spec.form)
 
     # ---- lists
 

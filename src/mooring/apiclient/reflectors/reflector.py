@@ -7,7 +7,7 @@ followed by a list (see `known`).
 import asyncio
 import logging
 import random
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from typing import Any, Protocol
 
@@ -30,8 +30,10 @@ from mooring.apiclient.reflectors.watch_ends import (
     is_expired,
     restart_after,
     rules_out_streaming,
+    unwatched_text,
 )
 from mooring.apiclient.request_errors import ConnectionLost, TimedOut, Unanswered
+from mooring.apiclient.served_kinds import NotServed, ServedKinds
 from mooring.apiclient.throttle import Random, RetryBackoff, Timing
 from mooring.model.meta import KubeObject
 
@@ -40,7 +42,10 @@ log = logging.getLogger(__name__)
 BOOKMARK_S = 60.0
 """API servers send a bookmark about once a minute if there is no other event."""
 UNSERVED_RETRY_S = 60.0
-"""How often to try an optional resource that the server does not serve or does not allow."""
+"""How often to try an optional resource that the server does not serve. Where discovery works, news come sooner."""
+FORBIDDEN_RETRY_S, LONGEST_FORBIDDEN_S = 60.0, 480.0
+"""How long to wait before an optional resource is tried again that the server does not allow, at first and at most: the pause
+doubles."""
 SHORTEST_S, LONGEST_S = 300, 600
 """Parity: client-go requests watches for a random time in this range, so that those of many clients do not end together."""
 TURN = 64
@@ -90,8 +95,12 @@ class Reflector:
         spec: KindSpec,
         listen: Listen,
         reflector_options: ReflectorOptions | None = None,
+        served: ServedKinds | None = None,
     ) -> None:
+        """`served` says which version to use; without it that of the spec is used, as for required kinds."""
+        self.kind = spec
         self.spec = spec
+        """The kind in the version that is watched."""
         self._watch = spec.watch or Watch()
         self.settled = asyncio.Event()
         """Set once scheduling need not wait for this resource: it has synced, or it is optional and the server rejects it."""
@@ -112,6 +121,13 @@ class Reflector:
         """Whether the server may support streaming lists."""
         self._trouble = ""
         """The last report, while its trouble lasts."""
+        self.queued = 0
+        """How many lines have arrived and are not taken yet."""
+        self.observe_ns: Callable[[int], None] | None = None
+        """Takes how long the processing of each line took, where that is measured."""
+        self._served = None if self.is_required else served
+        self._unserved_since_s: float | None = None
+        self._forbidden_s = FORBIDDEN_RETRY_S
 
     @property
     def is_required(self) -> bool:
@@ -138,11 +154,48 @@ class Reflector:
         while True:
             try:
                 if self._must_list:
+                    await self._choose_version()
                     await self._list()
                 else:
                     await self._stream({**self._lasting(), **_present(resourceVersion=self._mirror.version)})
             except (ApiError, Unanswered, CredentialsError) as fault:
                 await self._recover(fault)
+
+    # ---- versions
+
+    async def _choose_version(self) -> None:
+        """Watch the best version that is served from now on. Raises NotServed."""
+        if self._served is None:
+            return
+        found = await self._served.find(self.kind)
+        if found.api_version != self.spec.api_version:
+            log.info("%s: watching version %s", self.kind.resource, found.version)
+            self.spec, self._can_stream = found, True
+            self._mirror.use_version(found)
+
+    async def _is_elsewhere(self) -> bool:
+        """Whether discovery, asked again after a 404, shows the kind in another version: a server was upgraded."""
+        assert self._served is not None
+        await self._served.recheck(self.spec)
+        try:
+            return self._served.found(self.kind).api_version != self.spec.api_version
+        except NotServed:
+            return True  # the next list says so
+
+    async def _wait_until_served(self) -> None:
+        """Wait for a server that serves the kind. Objects of a kind that went away are dropped, but not at once: servers that
+        are upgraded one after another contradict each other for a while."""
+        assert self._served is not None
+        now_s = self._options.timing.monotonic_s()
+        if self._unserved_since_s is None:
+            self._unserved_since_s = now_s
+        elif now_s - self._unserved_since_s >= UNSERVED_RETRY_S and self.objects:
+            log.info("%s: the server no longer serves them, so there are none", self.kind.resource)
+            self._mirror.begin_list()
+            for _ in self._mirror.complete("", ""):
+                await asyncio.sleep(0)
+            self._not_older_than = None
+        await self._served.wait_for_change(self.kind, UNSERVED_RETRY_S)
 
     # ---- lists
 
@@ -169,8 +222,11 @@ class Reflector:
             await self._list_in_pages()
 
     async def _list_in_pages(self) -> None:
+        """Without a match, a server takes a version together with a limit for exactly that version: the list would be as old
+        as the watch that expired."""
         version = "0" if self._not_older_than is None else self._not_older_than
-        asked = _present(fieldSelector=self._watch.field_selector, resourceVersion=version)
+        match = "NotOlderThan" if version not in ("", "0") else None
+        asked = _present(fieldSelector=self._watch.field_selector, resourceVersion=version, resourceVersionMatch=match)
         listed_at = ""
         for page in await self._source.list_pages(self.spec.url(), asked):
             listed_at = self._mirror.take_page(page)
@@ -181,6 +237,7 @@ class Reflector:
         for _ in self._mirror.complete(version, self._not_older_than or ""):
             await asyncio.sleep(0)
         self._must_list = False
+        self._unserved_since_s, self._forbidden_s = None, FORBIDDEN_RETRY_S
         self._is_well()
         self.settled.set()
 
@@ -234,6 +291,7 @@ class Reflector:
                 self.record.ended(end_by(fault))
                 raise
             log.info("The watch of %s broke: %s", self.spec.resource, fault)
+            self._ask_again()
             return fault
         if self._mirror.is_listing:
             self.record.ended(WatchEnd.FAILED)
@@ -263,13 +321,30 @@ class Reflector:
             self.statistics.silences += limit.is_broken
 
     async def _take(self, lines: list[bytes]) -> None:
-        for count, line in enumerate(lines, start=1):
-            if listed_at := self._mirror.take(line):
-                await self._complete(listed_at)
-            if count % TURN == 0:
-                await asyncio.sleep(0)
+        try:
+            await self._take_in_turns(lines)
+        finally:
+            self.queued = 0
         if self._trouble and not self._mirror.is_listing:
             self._is_well()
+
+    async def _take_in_turns(self, lines: list[bytes]) -> None:
+        for start in range(0, len(lines), TURN):
+            self.queued, began_s = len(lines) - start, self._options.timing.monotonic_s()
+            turn = lines[start : start + TURN]
+            for line in turn:
+                if listed_at := self._mirror.take(line):
+                    await self._complete(listed_at)
+            self._measured(len(turn), began_s)
+            if len(turn) == TURN:
+                await asyncio.sleep(0)
+
+    def _measured(self, count: int, began_s: float) -> None:
+        """Record how long lines took. Hot: the clock is read once for a turn, so each line counts with the mean."""
+        if self.observe_ns is not None:
+            each_ns = round((self._options.timing.monotonic_s() - began_s) * 1e9 / count)
+            for _ in range(count):
+                self.observe_ns(each_ns)
 
     # ---- failures
 
@@ -278,13 +353,35 @@ class Reflector:
         was_newest = self._not_older_than == ""
         restart = restart_after(fault, self._mirror.is_listing, self._pace.failures())
         self._list_next(restart)
+        is_missing = isinstance(fault, ApiError) and fault.code == 404
+        if self._served is not None and is_missing and not isinstance(fault, NotServed) and await self._is_elsewhere():
+            return
         self._complain(fault)
         if self._mirror.is_listing and restart is Restart.RELIST_NEWEST and not was_newest:
             return
-        if self.refusal is not None and not self.is_required:
-            await self._options.timing.sleep(UNSERVED_RETRY_S)
-        else:
+        await self._pause_after(fault)
+
+    async def _pause_after(self, fault: Exception) -> None:
+        """Pause: until the server serves the kind, for a minute or more if it rejects the watch, otherwise for seconds. One
+        that allowed it before may only be starting: until it has read its roles it forbids everything."""
+        if isinstance(fault, NotServed):
+            await self._wait_until_served()
+        elif self.refusal is None or self.is_required or (self.refusal.code == 403 and self.has_synced):
+            if isinstance(fault, Unanswered):
+                self._ask_again()
             await self._pause()
+        elif self.refusal.code == 403:
+            wait_s, self._forbidden_s = self._forbidden_s, min(2 * self._forbidden_s, LONGEST_FORBIDDEN_S)
+            await self._options.timing.sleep(wait_s * (1 + self._options.draw() / 10))
+        elif self._served is not None:
+            await self._pause()  # discovery contradicts the 404: servers of different versions answer
+        else:
+            await self._options.timing.sleep(UNSERVED_RETRY_S)
+
+    def _ask_again(self) -> None:
+        """The connection broke: the server may be another one now."""
+        if self._served is not None:
+            self._served.ask_soon()
 
     def _list_next(self, restart: Restart) -> None:
         if restart is Restart.RELIST_NEWEST:
@@ -304,7 +401,7 @@ class Reflector:
             self.settled.set()
         text = f"Failed to watch {self.spec.resource}: {fault}"
         if self.refusal is not None:
-            text = advice(self.spec, self.refusal)
+            text = advice(self.kind, self.refusal)
         if is_expired(fault):
             log.info("%s", text)
         elif text != self._trouble:
@@ -348,12 +445,16 @@ class Reflectors:
         listen: Listen,
         watched: Sequence[KindSpec] = WATCHED,
         reflector_options: ReflectorOptions | None = None,
+        served: ServedKinds | None = None,
     ) -> None:
-        self.members = tuple(Reflector(source, spec, listen, reflector_options) for spec in watched)
+        self._served = served
+        self.members = tuple(Reflector(source, spec, listen, reflector_options, served) for spec in watched)
 
     async def run(self) -> None:
         """Run all reflectors until cancelled. A bug in one ends all, because a stale cache is worse than a restart."""
         async with asyncio.TaskGroup() as tasks:
+            if self._served is not None:
+                tasks.create_task(self._served.run(), name="discovery")
             for member in self.members:
                 tasks.create_task(member.run(), name=f"reflector of {member.spec.resource}")
 
@@ -372,4 +473,8 @@ class Reflectors:
 
     def refused(self) -> list[str]:
         """For each resource that the server does not show: why, and what the operator can do."""
-        return [advice(member.spec, member.refusal) for member in self.members if member.refusal is not None]
+        return [advice(member.kind, member.refusal) for member in self.members if member.refusal is not None]
+
+    def unwatched(self) -> list[str]:
+        """For each resource that the server does not show: its name and the reason, in a few words."""
+        return [unwatched_text(member.kind, member.refusal) for member in self.members if member.refusal is not None]

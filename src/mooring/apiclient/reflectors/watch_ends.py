@@ -11,6 +11,7 @@ from typing import Self
 from mooring.api.api_errors import ApiError
 from mooring.api.kind_spec import KindSpec
 from mooring.apiclient.request_errors import ConnectionLost, ConnectionRefused, TimedOut, TooLarge
+from mooring.apiclient.served_kinds import NotServed
 from mooring.apiclient.throttle import Timing
 
 # ---- what to do after a failure
@@ -190,27 +191,34 @@ def is_definite(fault: Exception) -> bool:
     return isinstance(fault, ApiError) and fault.code in (403, 404)
 
 
-def advice(spec: KindSpec, fault: ApiError) -> str:
+def advice(kind: KindSpec, fault: ApiError) -> str:
     """One paragraph for the operator: what the server rejects, what follows from it, and how to change it."""
-    remedy = _grant(spec) if fault.code == 403 else _serving(spec)
-    return f"Failed to watch {spec.resource}: {fault.message} ({fault.code}). {_consequence(spec)} {remedy}"
+    remedy = _grant(kind) if fault.code == 403 else _serving(kind)
+    return f"Failed to watch {kind.resource}: {fault.message} ({fault.code}). {_consequence(kind)} {remedy}"
 
 
-def _consequence(spec: KindSpec) -> str:
-    if spec.watch is not None and spec.watch.is_required:
+def unwatched_text(kind: KindSpec, fault: ApiError) -> str:
+    """The resource that is not watched and why, for pages that anyone may read: without names of users."""
+    if fault.code == 403:
+        return f"{kind.resource}: the server does not allow get, list and watch"
+    return str(fault) if isinstance(fault, NotServed) else f"the server does not serve {kind.resource}"
+
+
+def _consequence(kind: KindSpec) -> str:
+    if kind.watch is not None and kind.watch.is_required:
         return "The scheduler cannot schedule without it."
-    return "Until that changes, the scheduler continues as if there were none, and tries again every minute."
+    return "Until that changes, the scheduler continues as if there were none, and asks again from time to time."
 
 
-def _grant(spec: KindSpec) -> str:
-    rule = f'{{apiGroups: ["{spec.group}"], resources: ["{spec.plural}"], verbs: ["get", "list", "watch"]}}'
+def _grant(kind: KindSpec) -> str:
+    rule = f'{{apiGroups: ["{kind.group}"], resources: ["{kind.plural}"], verbs: ["get", "list", "watch"]}}'
     return f"Add this rule to the ClusterRole of the scheduler: {rule}"
 
 
-def _serving(spec: KindSpec) -> str:
-    if not spec.group:
+def _serving(kind: KindSpec) -> str:
+    if not kind.group:
         return "Check that the server's address is that of a Kubernetes API server."
     return (
-        f"The server does not serve {spec.api_version}: "
-        f"kubectl api-resources --api-group={spec.group} shows what it does serve."
+        f"The server does not serve {' or '.join(kind.api_versions)}: "
+        f"kubectl api-resources --api-group={kind.group} shows what it does serve."
     )

@@ -9,6 +9,7 @@ import msgspec
 
 from mooring.api.api_errors import ApiError, internal_error
 from mooring.api.decode import decode_as
+from mooring.api.kind_spec import OtherForm
 from mooring.apiclient.request_errors import ListMeta, Unreadable, failed_status
 from mooring.model.meta import KubeObject, ObjectMeta
 
@@ -75,8 +76,10 @@ class _WatchPage(msgspec.Struct, Generic[T]):
 class LineDecoder(Generic[T]):
     """Decodes lines and pages of one kind. It tries the fast way first; only input with a fault takes the slow way."""
 
-    def __init__(self, struct: type[T]) -> None:
+    def __init__(self, struct: type[T], form: OtherForm | None = None) -> None:
+        """`form` is that of an API version that differs from the struct: all its input takes the slow way."""
         self._struct = struct
+        self._form = form
         # The parameter of the generic struct is a value at run time, which type hints cannot express.
         self._events: msgspec.json.Decoder[WatchEvent[T]] = msgspec.json.Decoder(WatchEvent[struct])  # type: ignore[valid-type]
         self._pages: msgspec.json.Decoder[_WatchPage[T]] = msgspec.json.Decoder(_WatchPage[struct])  # type: ignore[valid-type]
@@ -86,6 +89,8 @@ class LineDecoder(Generic[T]):
 
         Hot: one pass over the bytes, which skips the fields that the structs do not have.
         """
+        if self._form is not None:
+            return self._event_in_parts(line)
         try:
             event = self._events.decode(line)
         except _FAULTS:
@@ -98,6 +103,8 @@ class LineDecoder(Generic[T]):
 
     def page(self, page: bytes) -> tuple[str, Iterator[T | MalformedObject]]:
         """The version of a list and its items. Raises Unreadable for a page that is not a list, ApiError for a Status."""
+        if self._form is not None:
+            return self._page_in_parts(page)
         try:
             read = self._pages.decode(page)
         except _FAULTS:
@@ -145,8 +152,9 @@ class LineDecoder(Generic[T]):
     def _item(self, raw: msgspec.Raw) -> T:
         metadata = _metadata(raw)
         try:
-            item, problems = decode_as(self._struct, msgspec.json.decode(raw))
-        except _FAULTS as fault:
+            written = msgspec.json.decode(raw)
+            item, problems = decode_as(self._struct, written if self._form is None else self._form.read(written))
+        except (*_FAULTS, ValueError) as fault:
             raise MalformedObject(metadata, str(fault)) from None
         if item is None:
             raise MalformedObject(metadata, "; ".join(map(str, problems)))

@@ -21,6 +21,7 @@ from mooring.apiserver.admission.faults import (
     status_gated_faults,
     unreadable_field,
 )
+from mooring.apiserver.admission.gated_fields import drop_gated
 from mooring.apiserver.admission.object_meta import Lookups
 from mooring.apiserver.admission.special_kinds import Special, special
 from mooring.apiserver.store import Store
@@ -134,6 +135,7 @@ def prepare_create(
     _complete(resource, own, made)
     _protect(resource, made)
     _reset_status(resource, made)
+    drop_gated(resource, {}, made, cluster.gates)
     own.admit(made, cluster, now)
     check_valid(resource, made, [*_new_faults(resource, made), *gated_faults(resource, {}, made, cluster)])
     return made
@@ -146,6 +148,7 @@ def prepare_update(resource: KindSpec, old: JsonObject, new: JsonObject, cluster
     own = special(resource)
     _complete(resource, own, made)
     _keep_status(resource, old, made)
+    drop_gated(resource, old, made, cluster.gates)
     faults = [*own.change(old, made, cluster), *_change_faults(resource, old, made)]
     check_valid(resource, made, [*faults, *gated_faults(resource, old, made, cluster)])
     object_meta.count_change(resource, old, made)
@@ -159,7 +162,9 @@ def prepare_status(resource: KindSpec, old: JsonObject, new: JsonObject, cluster
     made = {**old, "metadata": {**old["metadata"]}, "status": given.get("status", {})}
     _take(made["metadata"], given["metadata"], tuple(key for key in _METADATA if key not in resource.status_keeps))
     own = special(resource)
-    own.change_status(old, made)
+    emptied = {key for key, value in (new.get("status") or {}).items() if value == []}
+    own.change_status(old, made, emptied, cluster.gates)
+    drop_gated(resource, old, made, cluster.gates)
     if resource.completes_status:
         _complete(resource, own, made)
     check_valid(resource, made, status_gated_faults(resource, old, made, cluster))

@@ -15,15 +15,14 @@ from mooring.api.json_objects import JsonObject, at
 from mooring.api.kind_spec import KindSpec
 from mooring.api.kinds.events import is_event
 from mooring.api.kinds.pods import POD
-from mooring.api.kinds.scheduling import HIGHEST_USER_PRIORITY, POD_GROUP
 from mooring.api.kinds.storage import PERSISTENT_VOLUME
 from mooring.api.schema.fields import type_of
 from mooring.api.schema.typed_values import check_typed
 from mooring.api.validate import validate
 from mooring.api.validation.field_rules import QUANTITY_FORM, amount
-from mooring.api.validation.problem import AGAIN, CHOICES, NOTHING_THERE, Problem
+from mooring.api.validation.group_rules import HIGHEST_USER_PRIORITY
+from mooring.api.validation.problem import AGAIN, CHOICES, NOTHING_THERE, TOO_MANY, Problem
 from mooring.apiserver.admission.object_meta import Lookups, name_of
-from mooring.apiserver.admission.special_kinds import priority_faults
 from mooring.model.workloads import SYSTEM_PRIORITIES
 from mooring.rules.pod_admission import TOLERATION_OPERATORS, gated_operators
 
@@ -50,12 +49,8 @@ _GA_LABELS = {
 
 def gated_faults(resource: KindSpec, old: JsonObject, new: JsonObject, cluster: Lookups) -> list[errors.Cause]:
     """Faults of a change; `old` is empty for a new object."""
-    groups = priority_faults(new["spec"]) if resource is POD_GROUP and not old else []
-    return [
-        *_comparisons(resource, old, new, cluster.gates),
-        *_moved_volume(resource, old, new, cluster.gates),
-        *groups,
-    ]
+    gates = cluster.gates
+    return [*_comparisons(resource, old, new, gates), *_moved_volume(resource, old, new, gates)]
 
 
 def status_gated_faults(resource: KindSpec, old: JsonObject, new: JsonObject, cluster: Lookups) -> list[errors.Cause]:
@@ -128,7 +123,7 @@ _AMOUNT = re.compile(
 """The path of one amount in any of the maps that hold amounts."""
 _DETAILS = (
     (re.compile(r".*\.(maxSkew|minDomains)"), "must be greater than zero"),
-    (re.compile(r".*\.minCount"), "must be greater than or equal to 1"),
+    (re.compile(r".*\.min(Group)?Count"), "must be greater than or equal to 1"),
     (re.compile(r".*\.weight"), "must be in the range 1-100"),
     (re.compile(r".*\.(containerPort|hostPort)"), "must be between 1 and 65535, inclusive"),
     (re.compile(r".*\.tolerations\[\d+\]\.effect"), "effect must be 'NoExecute' when `tolerationSeconds` is set"),
@@ -181,6 +176,8 @@ def _cause(problem: Problem, item: JsonObject) -> errors.Cause:
         return errors.field_required(problem.path)
     if problem.found.endswith(AGAIN):
         return errors.field_duplicate(problem.path, _value(problem, problem.found.removesuffix(AGAIN)))
+    if problem.found.endswith(TOO_MANY):
+        return errors.field_too_many(problem.path, problem.found.removesuffix(TOO_MANY), problem.allowed)
     if CHOICES.fullmatch(problem.allowed):
         known_values = ", ".join(f'"{choice}"' for choice in problem.allowed.split(", "))
         message = f"Unsupported value: {problem.found}: supported values: {known_values}"

@@ -16,6 +16,7 @@ from mooring.kit.shown_text import quoted
 from mooring.model.names import TOPOLOGY
 from mooring.model.quantity import parse
 from mooring.rules import pod_admission as rules
+from mooring.rules.pod_defaults import complete_whole
 
 GATED = "Scheduling is blocked due to non-empty scheduling gates"
 """The message of the condition PodScheduled, which upstream's clients match."""
@@ -34,6 +35,7 @@ def admit_pod(pod: JsonObject, cluster: Lookups) -> None:
 
 def finish_pod(pod: JsonObject, now: str, gates: Mapping[str, bool]) -> None:
     """The strategy's part: a status that no client can choose, and selectors that schedulers can read as they are."""
+    complete_whole(pod["spec"])
     pod["status"] = {"phase": "Pending", "qosClass": qos_class(pod["spec"])}
     if pod["spec"].get("schedulingGates"):
         condition = {"type": "PodScheduled", "status": "False", "lastProbeTime": None, "lastTransitionTime": now}

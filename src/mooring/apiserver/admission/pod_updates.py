@@ -13,9 +13,12 @@ from mooring.api.json_objects import JsonObject
 from mooring.api.kinds.pods import POD
 from mooring.apiserver.admission.object_meta import check_uid, name_of, precondition_failed
 from mooring.apiserver.admission.pod_plugins import add_topology
+from mooring.model.names import subdomain_faults
 from mooring.model.node import NO_EXECUTE
 from mooring.model.pod_spec import REQUIRED_TERMS
 from mooring.rules.conditions import with_condition
+from mooring.rules.pod_admission import drop_old_annotations
+from mooring.rules.pod_defaults import complete_whole
 
 # ---- subresources that change one part
 
@@ -28,6 +31,7 @@ def take_part(subresource: str, old: JsonObject, new: JsonObject) -> JsonObject:
             taken = {**spec, "ephemeralContainers": given.get("ephemeralContainers") or []}
         case "resize":
             taken = {**spec, "containers": _resized(spec.get("containers", []), given.get("containers") or [])}
+            complete_whole(taken)
         case "finalize":
             taken = {**spec, "finalizers": given.get("finalizers") or []}
         case _:
@@ -68,6 +72,8 @@ def _target_faults(target: JsonObject) -> list[errors.Cause]:
         faults.append(errors.field_unsupported("target.kind", target["kind"], ("Node", "<empty>")))
     if not target.get("name"):
         faults.append(errors.field_required("target.name"))
+    elif target.get("kind") in (None, "", "Node"):
+        faults += [errors.field_invalid("target.name", target["name"], why) for why in subdomain_faults(target["name"])]
     return faults
 
 
@@ -82,6 +88,7 @@ def bind(
     given = binding.get("metadata") or {}
     meta = {**pod["metadata"]}
     _merge(meta, "annotations", given)
+    drop_old_annotations(meta)
     _merge(meta, "labels", given)
     bound = {**pod, "metadata": meta, "spec": {**pod["spec"], "nodeName": binding["target"]["name"]}}
     bound["status"] = _scheduled(pod.get("status", {}), now)

@@ -9,17 +9,11 @@ from dataclasses import dataclass
 from ipaddress import IPv4Network
 from typing import Any
 
-from mooring.api.api_errors import ApiError, Cause, field_invalid, field_unsupported, forbidden, internal_error
-from mooring.api.json_objects import JsonObject, at
+from mooring.api.api_errors import ApiError, Cause, forbidden, internal_error
+from mooring.api.json_objects import JsonObject
 from mooring.api.kind_spec import KindSpec
 from mooring.api.kinds.pods import POD
-from mooring.api.kinds.scheduling import (
-    GROUP_PROTECTION,
-    GROUP_TEMPLATES,
-    HIGHEST_USER_PRIORITY,
-    POD_GROUP,
-    PRIORITY_CLASS,
-)
+from mooring.api.kinds.scheduling import COMPOSITE_POD_GROUP, GROUP_PROTECTION, POD_GROUP, PRIORITY_CLASS
 from mooring.api.kinds.storage import PERSISTENT_VOLUME_CLAIM, STORAGE_CLASS
 from mooring.api.kinds.workloads import JOB, SERVICE
 from mooring.apiserver.admission.object_meta import Lookups, name_of
@@ -32,113 +26,60 @@ from mooring.apiserver.admission.pod_plugins import (
 )
 from mooring.apiserver.admission.pod_updates import update_faults
 from mooring.model.storage import CLASS_ANNOTATION
-from mooring.model.workloads import DISRUPTED_ALONE, DISRUPTED_TOGETHER
+from mooring.model.workloads import PREEMPT_LOWER_PRIORITY
 from mooring.rules.claims_of_pods import GROUP_CLAIMS_GATE
-from mooring.rules.pod_admission import add_tolerations
+from mooring.rules.pod_admission import add_tolerations, drop_old_annotations
 from mooring.rules.pod_defaults import complete_pod
 from mooring.rules.volume_rules import default_storage_class
 from mooring.rules.workload_pods import job_labels
 
-# ---- Claims of pod groups (gate DRAWorkloadResourceClaims), and the protection of groups that have pods.
+# ---- pod groups and groups of them
 
 
-def admit_group_claims(old: JsonObject, new: JsonObject, cluster: Lookups) -> None:
-    """A group gets claims of its own only with the gate; `old` is empty for a new one. Parity: claims that a group has stay,
-    although the gate is off now."""
-    if not cluster.gates.get(GROUP_CLAIMS_GATE, False) and not old.get("spec", {}).get("resourceClaims"):
-        new.get("spec", {}).pop("resourceClaims", None)
+COMPOSITE_GATE, GROUP_GATE, POLICY_GATE = "CompositePodGroup", "GenericWorkload", "PodGroupPreemptionPolicy"
 
 
 def protect(group: JsonObject, cluster: Lookups) -> None:
     """A new group is kept while it has pods."""
-    if cluster.gates.get("GenericWorkload", False):
+    if cluster.gates.get(GROUP_GATE, False):
         held = group["metadata"].get("finalizers", [])
         group["metadata"]["finalizers"] = [*held, *([] if GROUP_PROTECTION in held else [GROUP_PROTECTION])]
 
 
-# ---- Admission of a PodGroup that names the template it was made from: the template must be there
-# (PodGroupWorkloadExists).
+def _admit_priority(group: JsonObject, cluster: Lookups, kind: KindSpec, called: str) -> None:
+    """Give a new group the priority of its class, and its preemption policy. Raises 403 for a class that is missing, and for
+    a group that brings others.
 
-
-def check_template(group: JsonObject, cluster: Lookups) -> None:
-    """Refuse a group whose Workload, or the template in it, does not exist. Raises 403, in upstream's words."""
-    named = at(group, "spec.podGroupTemplateRef.workload")
-    if not named:
-        return
-    workload_name, template_name = named.get("workloadName", ""), named.get("podGroupTemplateName", "")
-    workload = cluster.find(GROUP_TEMPLATES, workload_name, group["metadata"].get("namespace", ""))
-    if workload is None:
-        raise _forbid(group, f'PodGroup rejected: Workload "{workload_name}" not found')
-    if "deletionTimestamp" in workload["metadata"]:
-        raise _forbid(group, f'PodGroup rejected: Workload "{workload_name}" is being deleted')
-    if template_name not in [template.get("name") for template in workload["spec"].get("podGroupTemplates", ())]:
-        where = f'not found in Workload "{workload_name}"'
-        raise _forbid(group, f'PodGroup rejected: PodGroupTemplate "{template_name}" {where}')
-
-
-# ---- Priority and disruption mode of pod groups: how groups preempt each other. Gate WorkloadAwarePreemption.
-#
-# Without the gate the server drops these fields, but for groups that have them already.
-
-
-GATE = "WorkloadAwarePreemption"
-_FIELDS = ("disruptionMode", "priorityClassName", "priority")
-_MODES = (DISRUPTED_ALONE, DISRUPTED_TOGETHER)
-
-
-def admit_priority(group: JsonObject, cluster: Lookups) -> None:
-    """Give a new group its mode and the priority of its class. Raises 403 for a class that is missing, and for a group that
-    brings another priority."""
+    Parity: a policy that is not given is PreemptLowerPriority before the class is looked at, so that a class with the policy
+    Never takes only groups that say so too.
+    """
     spec = group["spec"]
-    if not cluster.gates.get(GATE, False):
-        _drop(spec, {})
-        return
-    spec.setdefault("disruptionMode", DISRUPTED_ALONE)
     wanted = spec.get("priorityClassName") or ""
     given = class_priority(wanted, cluster)
     if given is None:
-        raise _forbid(group, f"no PriorityClass with name {wanted} was found")
+        raise _forbid(kind, group, f"no PriorityClass with name {wanted} was found")
     if spec.get("priority", given.value) != given.value:
         raise _forbid(
-            group,
-            f"priority set in the pod group ({spec['priority']}) must match the priority computed ({given.value}) based on "
+            *(kind, group),
+            f"priority set in the {called} ({spec['priority']}) must match the priority computed ({given.value}) based on "
             "the priority class set in the spec",
         )
     spec["priority"] = given.value
     if given.class_name:
         spec["priorityClassName"] = given.class_name
-
-
-def admit_changed_priority(old: JsonObject, new: JsonObject, cluster: Lookups) -> None:
-    """Admit the mode and priority of a group that changes. Parity: nothing but the mode is filled in, so a writer that
-    leaves the priority out is refused because it may not change."""
-    if cluster.gates.get(GATE, False):
-        new["spec"].setdefault("disruptionMode", DISRUPTED_ALONE)
-    else:
-        _drop(new["spec"], old["spec"])
-
-
-def priority_faults(spec: JsonObject) -> list[Cause]:
-    """The faults of mode and priority."""
-    faults = []
-    mode, priority = spec.get("disruptionMode", DISRUPTED_ALONE), spec.get("priority", 0)
-    if mode not in _MODES:
-        faults.append(field_unsupported("spec.disruptionMode", mode, _MODES))
-    if isinstance(priority, int) and priority > HIGHEST_USER_PRIORITY:
-        faults.append(
-            field_invalid("spec.priority", priority, f"must be less than or equal to {HIGHEST_USER_PRIORITY}")
+    if not cluster.gates.get(POLICY_GATE, False):
+        return
+    policy = spec.setdefault("preemptionPolicy", PREEMPT_LOWER_PRIORITY)
+    if policy != given.policy:
+        raise _forbid(
+            *(kind, group),
+            f"the string value of PreemptionPolicy ({policy}) must not be provided in {called} spec; "
+            f"priority admission controller computed {given.policy} from the given PriorityClass name",
         )
-    return faults
 
 
-def _drop(spec: JsonObject, held: JsonObject) -> None:
-    for field in _FIELDS:
-        if not held.get(field):
-            spec.pop(field, None)
-
-
-def _forbid(group: JsonObject, why: str) -> ApiError:
-    return forbidden(POD_GROUP.plural, name_of(group), why, POD_GROUP.group)
+def _forbid(kind: KindSpec, group: JsonObject, why: str) -> ApiError:
+    return forbidden(kind.plural, name_of(group), why, kind.group)
 
 
 # ---- services
@@ -194,14 +135,17 @@ class Special:
     """A new object, with its defaults, at a time in RFC 3339."""
     change: Callable[[JsonObject, JsonObject, Lookups], list[Cause]] = lambda old, new, cluster: []
     """An old and a new object: admits the new one and returns why the server rejects it."""
-    change_status: Callable[[JsonObject, JsonObject], None] = lambda old, new: None
-    """An old object and one with a new status."""
+    change_status: Callable[[JsonObject, JsonObject, Collection[str], Mapping[str, bool]], None] = (
+        lambda old, new, emptied, gates: None
+    )
+    """An old object, one with a new status, the fields of the status that the writer made empty lists, and the gates."""
     allocate: Callable[[JsonObject, Collection[JsonObject]], None] | None = None
     """A valid new object, and all others of its kind: gives it what no two of them may have."""
 
 
 def _admit_pod(pod: JsonObject, cluster: Lookups, now: str) -> None:
     """Admission plugins, then the strategy."""
+    drop_old_annotations(pod["metadata"])
     admit_pod(pod, cluster)
     finish_pod(pod, now, cluster.gates)
 
@@ -209,15 +153,25 @@ def _admit_pod(pod: JsonObject, cluster: Lookups, now: str) -> None:
 def _change_pod(old: JsonObject, new: JsonObject, cluster: Lookups) -> list[Cause]:
     """The faults of an update of a pod, after the admission plugins that run for updates."""
     keep_priority(old, new)
+    drop_old_annotations(new["metadata"])
+    if old["spec"].get("resources") and new["spec"].get("resources") is None:
+        new["spec"]["resources"] = old["spec"]["resources"]  # a writer may not know the resources of whole pods
     add_tolerations(new["spec"])
     return update_faults(old, new)
 
 
-def _change_pod_status(old: JsonObject, new: JsonObject) -> None:
-    """A writer that does not know observedGeneration or the QoS class does not clear them."""
+_KEPT_STATUS = (
+    *("observedGeneration", "qosClass", "resourceClaimStatuses", "extendedResourceClaimStatus"),
+    "nodeAllocatableResourceClaimStatuses",
+)
+"""What a writer of the status of a pod does not clear by leaving it out, because it may not know it."""
+
+
+def _change_pod_status(old: JsonObject, new: JsonObject, emptied: Collection[str], gates: Mapping[str, bool]) -> None:
+    """A writer that leaves a field out keeps it; an empty list clears it."""
     before, status = old.get("status", {}), new["status"]
-    for key in ("observedGeneration", "qosClass"):
-        if before.get(key) and not status.get(key):
+    for key in _KEPT_STATUS:
+        if before.get(key) and not status.get(key) and key not in emptied:
             status[key] = before[key]
     held: dict[Any, JsonObject] = {condition.get("type"): condition for condition in before.get("conditions", ())}
     for condition in status.get("conditions", ()):
@@ -257,30 +211,46 @@ def _admit_job(job: JsonObject, cluster: Lookups, now: str) -> None:
 
 
 def _admit_pod_group(group: JsonObject, cluster: Lookups, now: str) -> None:
-    admit_priority(group, cluster)
-    check_template(group, cluster)
-    admit_group_claims({}, group, cluster)
+    if cluster.gates.get(GROUP_GATE, False):
+        _admit_priority(group, cluster, POD_GROUP, "pod group")
     protect(group, cluster)
 
 
-def _change_pod_group(old: JsonObject, new: JsonObject, cluster: Lookups) -> list[Cause]:
-    admit_changed_priority(old, new, cluster)
-    admit_group_claims(old, new, cluster)
+def _admit_composite(group: JsonObject, cluster: Lookups, now: str) -> None:
+    if cluster.gates.get(COMPOSITE_GATE, False):
+        _admit_priority(group, cluster, COMPOSITE_POD_GROUP, "composite pod group")
+
+
+def _change_group(old: JsonObject, new: JsonObject, cluster: Lookups) -> list[Cause]:
+    """A group keeps its policy if the writer leaves it out. Parity: not its priority, so a writer that leaves that out is
+    refused because it may not change."""
+    held = old.get("spec", {}).get("preemptionPolicy")
+    if held is not None:
+        new["spec"].setdefault("preemptionPolicy", held)
     return []
+
+
+def _change_group_status(old: JsonObject, new: JsonObject, emptied: Collection[str], gates: Mapping[str, bool]) -> None:
+    """Without the gate, only groups that have claims have statuses of claims."""
+    if not gates.get(GROUP_CLAIMS_GATE, False) and not old.get("spec", {}).get("resourceClaims"):
+        new["status"].pop("resourceClaimStatuses", None)
 
 
 _ORDINARY = Special()
 """Nothing special."""
-_SPECIAL: Mapping[KindSpec, Special] = {
+_SPECIAL_KINDS: Mapping[KindSpec, Special] = {
     POD: Special(complete_pod, _admit_pod, _change_pod, _change_pod_status),
     PERSISTENT_VOLUME_CLAIM: Special(admit=_admit_claim),
     PRIORITY_CLASS: Special(admit=_admit_priority_class, change=_change_priority_class),
     JOB: Special(admit=_admit_job),
-    POD_GROUP: Special(admit=_admit_pod_group, change=_change_pod_group),
+    POD_GROUP: Special(admit=_admit_pod_group, change=_change_group, change_status=_change_group_status),
+    COMPOSITE_POD_GROUP: Special(admit=_admit_composite, change=_change_group),
     SERVICE: Special(allocate=give_addresses),
 }
+_SPECIAL = {kind.storage: own for kind, own in _SPECIAL_KINDS.items()}
+"""By storage: a kind is special in all its versions."""
 
 
 def special(resource: KindSpec) -> Special:
     """The special treatment of a kind; nothing for most."""
-    return _SPECIAL.get(resource, _ORDINARY)
+    return _SPECIAL.get(resource.storage, _ORDINARY)

@@ -5,7 +5,7 @@ kubectl prints the cells of a table as they come, so their words are kube-apiser
 and of the present moment, because kubectl prints ages, not times.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
@@ -16,6 +16,7 @@ from mooring.api.kind_spec import KindSpec
 from mooring.api.kinds.events import is_event, shown_form
 from mooring.apiserver.server.request import Answer, Request
 from mooring.apiserver.watch import stamped
+from mooring.kit.http_shell import accepted_media
 
 Form = Literal["object", "table", "metadata"]
 
@@ -41,8 +42,9 @@ class WantedMedia:
 
 @lru_cache(maxsize=256)
 def wanted(accept: str) -> WantedMedia:
-    """The first of the client's wishes that the server can fulfil. Raises 406 if it can fulfil none."""
-    for media, settings in _wishes(accept):
+    """The first of the client's wishes that the server can fulfil; weights (`q=`) do not count. Raises 406 if it can fulfil
+    none."""
+    for media, settings in accepted_media(accept or "*/*"):
         if media not in OFFERED and media not in _ANY:
             continue
         chosen = YAML if media == YAML else JSON
@@ -54,14 +56,6 @@ def wanted(accept: str) -> WantedMedia:
         if kind == "APIGroupDiscoveryList" and settings.get("v") == "v2":
             return WantedMedia(is_aggregated=True)
     raise not_acceptable(OFFERED)
-
-
-def _wishes(accept: str) -> Iterator[tuple[str, dict[str, str]]]:
-    """Media types with their settings, in the client's order, which decides: weights (`q=`) do not count."""
-    for wish in (accept or "*/*").split(","):
-        media, *settings = (part.strip() for part in wish.split(";"))
-        pairs = (setting.partition("=") for setting in settings)
-        yield media.lower(), {name.strip(): value.strip() for name, _, value in pairs}
 
 
 # ---- objects and lists
@@ -161,5 +155,5 @@ def _row(resource: KindSpec, item: JsonObject, now_ns: int, include: Include) ->
     if include == "Metadata":
         row["object"] = metadata_of(item)
     elif include == "Object":
-        row["object"] = {"kind": resource.kind, "apiVersion": resource.api_version} | item
+        row["object"] = stamped(item, resource)
     return row

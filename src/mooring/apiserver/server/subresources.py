@@ -26,6 +26,7 @@ from mooring.apiserver.server.request import (
 from mooring.apiserver.server.writes import patcher, success
 from mooring.model.pod_spec import FINISHED_PHASES
 from mooring.rules.conditions import disruption_target, holds, with_condition
+from mooring.rules.evictions import lets_unready_go
 
 _PROCESSING_RETRY_S = 10
 """Parity: when a client may ask again whose budget the controller has not looked at yet."""
@@ -111,11 +112,8 @@ def _is_unhealthy_and_free(pod: JsonObject, budget: JsonObject) -> bool:
     """Whether a pod that is not ready may go without being counted, by the budget's policy."""
     if holds(pod, "Ready"):
         return False
-    status = budget.get("status", {})
-    if budget["spec"].get("unhealthyPodEvictionPolicy") == "AlwaysAllow":
-        return True
-    desired: int = status.get("desiredHealthy", 0)
-    return desired > 0 and status.get("currentHealthy", 0) >= desired
+    status, policy = budget.get("status", {}), budget["spec"].get("unhealthyPodEvictionPolicy")
+    return lets_unready_go(policy, status.get("desiredHealthy", 0), status.get("currentHealthy", 0))
 
 
 def _take_one(api: ResourceApi, budget: JsonObject, pod: JsonObject, by: Requester) -> None:

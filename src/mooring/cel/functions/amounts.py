@@ -7,7 +7,7 @@ import base64
 import binascii
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date
 from typing import Any, ClassVar
 
@@ -35,12 +35,21 @@ class Quantity(Extension):
 
 @dataclass(frozen=True, slots=True)
 class Semver(Extension):
-    """A semantic version. Build metadata is left out, because it does not count in comparisons."""
+    """A semantic version."""
 
     numbers: tuple[int, int, int]
     before: tuple[tuple[int, int, str], ...] = ()
     """The identifiers of a pre-release, as sort keys: numeric ones come before others."""
+    build: str = field(default="", compare=False)
+    """Build metadata, which does not count in comparisons."""
     type: ClassVar[Type] = SEMVER
+
+    @property
+    def text(self) -> str:
+        """The version as it is written."""
+        words = ".".join(word if kind else f"{number}{word}" for kind, number, word in self.before)
+        numbers = ".".join(map(str, self.numbers))
+        return f"{numbers}{'-' if words else ''}{words}{'+' if self.build else ''}{self.build}"
 
     def order(self) -> Any:
         """A pre-release comes before its release."""
@@ -89,7 +98,7 @@ def _semver(text: str) -> Semver:
             raise ValueError("Build meta data is empty")
         if not _WORD.issuperset(word):
             raise ValueError(f'Invalid character(s) found in build meta data "{word}"')
-    return Semver(numbers, words)
+    return Semver(numbers, words, build)
 
 
 def _number(text: str, name: str) -> int:

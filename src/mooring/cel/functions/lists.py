@@ -69,6 +69,11 @@ def _sum_from(zero: Any) -> Callable[[list[Any]], Any]:
     return total
 
 
+def _includes(target: Any, wanted: Any) -> bool:
+    """Whether a list has the value, or a single value is it: so a selector can be written before attributes are lists."""
+    return any(equal(each, wanted) for each in target) if target.__class__ is list else equal(target, wanted)
+
+
 def _slice(elements: list[Any], start: int, end: int) -> list[Any] | Fault:
     """Unlike Python's, a slice beyond the end is an error."""
     asked = f"cannot slice({start}, {end})"
@@ -155,6 +160,7 @@ LISTS: tuple[Overload, ...] = (
            lambda each, value: next((i for i, other in enumerate(each) if equal(other, value)), -1)),
     member("list_a_last_index_of_int", "lastIndexOf", "list(A), A", "int",
            lambda each, value: next((i for i in reversed(range(len(each))) if equal(each[i], value)), -1)),
+    member("list_includes_dyn_dyn", "includes", "dyn, dyn", "bool", _includes),
     member("list_slice", "slice", "list(A), int, int", "list(A)", _slice),
     member("list_flatten", "flatten", "list(list(A))", "list(A)", _flatten),
     member("list_flatten_int", "flatten", "list(dyn), int", "list(dyn)", _flatten),

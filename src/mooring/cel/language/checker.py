@@ -65,7 +65,8 @@ class Substitutions:
         return Type(kind.name, tuple(map(self.substituted, kind.params))) if kind.params else kind
 
     def settled(self, kind: Type) -> Type:
-        """The type for error messages: all variables are replaced, by `dyn` if they stand for nothing."""
+        """The type for error messages, and that of a whole expression: all variables are replaced, by `dyn` if they stand for
+        nothing."""
         kind = self.substituted(kind)
         if kind.is_variable:
             return DYN
@@ -177,7 +178,7 @@ class Declarations:
 def check(root: SyntaxNode, declarations: Declarations) -> Type:
     """The type of the expression. Sets `type` and `overloads` in the tree. Raises SyntaxFault."""
     checker = _Checker(declarations)
-    return checker.known.substituted(checker.check(root))
+    return checker.known.settled(checker.check(root))
 
 
 class _Checker:

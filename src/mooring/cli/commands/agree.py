@@ -5,11 +5,13 @@ from pathlib import Path
 import click
 
 from mooring.answers.recorded.agree import agree as find_agreement
-from mooring.cli.answering import output_form, own_output, print_answer
+from mooring.cli.answering import output_form, own_output, print_answer, tell_notes
 from mooring.cli.options import configured, file_option, plugin_files, registry_with
 from mooring.cli.refusal import refusals, refuse
 from mooring.cli.terminal import LateBar, tell
+from mooring.state.recording.run_reading import runs_in
 from mooring.state.recording.segment_file import RecordingError
+from mooring.state.replay.replayer import rules_notes
 
 EPILOG = """
 \b
@@ -57,6 +59,7 @@ def agree(directory: Path, config: str | None, plugins: tuple[str, ...], pod: st
         chosen = None if config is None else configured(config)
         registry = registry_with(plugins)
         try:
+            tell_notes(rules_notes(runs_in(directory)))
             with own_output(), LateBar("deciding") as bar:
                 answer = find_agreement(directory, chosen, registry, bar)
         except RecordingError as fault:

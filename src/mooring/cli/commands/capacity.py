@@ -19,7 +19,7 @@ Examples:
   mooring capacity deployment.yaml --from dump.json        the same for a pod of a Deployment
   mooring capacity web.yaml=2 --mix db.yaml --from c.yaml  two of web for each db, in turn
   mooring capacity web.yaml --from dump.json --max 50      are there 50?
-  mooring capacity train.yaml --gang 8 --from dump.json --feature-gates GenericWorkload=true,GangScheduling=true
+  mooring capacity train.yaml --gang 8 --from dump.json --feature-gates GenericWorkload=true
   mooring capacity web.yaml --from dump.json -o json | jq '.perNode[] | select(.pods > 0)'
 
 \b

@@ -10,6 +10,7 @@ from mooring.cli.options import (
     configured,
     examples,
     feature_gates,
+    file_option,
     gathered,
     plugin_files,
     registry_with,
@@ -21,6 +22,7 @@ from mooring.framework.config import KubeSchedulerConfiguration
 from mooring.framework.config.feature_gates import told_gates
 from mooring.framework.config.settings import as_object
 from mooring.framework.profile.profiles import Profile, build_profiles
+from mooring.inputs.input_errors import LiveSourceError
 
 EPILOG = """
 \b
@@ -31,7 +33,8 @@ Examples:
   mooring config explain scheduler.yaml        the plugins of each profile, in their order of execution
 
 \b
-Exit status: 0 when kube-scheduler accepts the configuration, 2 when it does not.
+Exit status: 0 when kube-scheduler accepts the configuration, 2 when it does not, or when the API server lacks a kind
+that every scheduler needs.
 """
 
 
@@ -63,11 +66,18 @@ def config() -> None:
     epilog=examples(
         "mooring config check scheduler.yaml",
         "mooring config check scheduler.yaml --plugin mine.py    with a plugin of your own",
+        "mooring config check --context prod                     can it be used on this cluster?",
     )
 )
 @_asked
-def check(asked: _AskedConfig) -> None:
-    """Check whether kube-scheduler accepts FILE, and print what is wrong with it if not."""
+@file_option("--kubeconfig", "Also check what the API server of this kubeconfig serves and allows.")
+@click.option("--context", default="", metavar="NAME", help="Also check the cluster of this context of the kubeconfig.")
+def check(asked: _AskedConfig, kubeconfig: str | None, context: str) -> None:
+    """Check whether kube-scheduler accepts FILE, and print what is wrong with it if not.
+
+    With --context or --kubeconfig, also list the kinds that the scheduler watches: the version in which the API server
+    serves each, and the kinds that it does not serve, or that you may not list. Nothing is written.
+    """
     effective, _ = asked.build()
     if effective.tracing is not None:
         refuse(
@@ -76,6 +86,25 @@ def check(asked: _AskedConfig) -> None:
     tell(f"{asked.file or 'the default configuration'}: ok")
     for text, told in told_gates(chosen_gates(asked.feature_gates)):
         tell(f"{text}: {', '.join(told)}")
+    if kubeconfig is not None or context:
+        _check_server(asked, kubeconfig, context)
+
+
+def _check_server(asked: _AskedConfig, kubeconfig: str | None, context: str) -> None:
+    """Print what the API server serves and allows. Refuses a server that lacks a required kind."""
+    from mooring.inputs.live_kinds import live_kinds  # Hot: the client of the API takes 0.1 s to import
+
+    try:
+        found = live_kinds(kubeconfig, context, chosen_gates(asked.feature_gates))
+    except LiveSourceError as fault:
+        refuse(fault)
+    rows = [(each.kind.resource, each.version or "-", each.state()) for each in found.findings]
+    tell_blocks([[f"{found.server} {found.release}".rstrip(), *format_table(("RESOURCE", "VERSION", "STATE"), rows)]])
+    for each in found.findings:
+        if each.refusal is not None and not each.is_fatal:
+            tell(f"note: {each.advice()}", err=True)
+    if fatal := [each.advice() for each in found.findings if each.is_fatal]:
+        refuse(*fatal)
 
 
 @config.command(

@@ -22,7 +22,7 @@ from mooring.cli.terminal import LateBar
 from mooring.framework.profile.registry import Registry
 from mooring.state.recording.run_reading import RecordedRun, runs_in
 from mooring.state.recording.segment_file import RecordingError
-from mooring.state.replay.replayer import concealed_annotations
+from mooring.state.replay.replayer import concealed_annotations, rules_notes
 from mooring.state.replay.run_reader import RecordedSpan, UnusableSpan, span_of
 
 DIFFERENT = 1
@@ -147,6 +147,7 @@ class _Replay:
     def _run(self) -> None:
         """Choose the kind of replay by the flags: step by step, in the dashboard, compared with another configuration, about
         one pod, or a check of all recorded decisions."""
+        tell_notes(rules_notes(self._runs))
         if self._flags.config is None and not self._flags.open_loop:
             tell_notes(self._notes())
         if self._flags.step:

@@ -50,8 +50,8 @@ from mooring.framework import config as configuration
 from mooring.framework.config import KubeSchedulerConfiguration
 from mooring.framework.config.settings import as_object
 from mooring.framework.config.yaml_syntax import parse
+from mooring.inputs.configuration_files import configuration_text
 from mooring.kit import process
-from mooring.kit.bounded_reading import read_file
 from mooring.kit.logs import LogFormat, check_format, start_logs
 from mooring.kit.private_files import write_private
 from mooring.kit.process import raise_descriptor_limit
@@ -318,10 +318,7 @@ def _configuration(flags: dict[str, Any], gates: dict[str, bool]) -> tuple[KubeS
         config = configuration.default(feature_gates=gates)
         qps, burst = flags["kube_api_qps"], flags["kube_api_burst"]
     else:
-        try:
-            text = read_file(path)
-        except OSError as fault:
-            refuse(f"{path}: cannot be read: {fault.strerror}")
+        text = configuration_text(path)
         config = configuration.load(text, path, feature_gates=gates)
         written = parse(text.decode("utf-8-sig")).value or {}
         connection = written.get("clientConnection") or {}

@@ -73,7 +73,7 @@ Examples:
   mooring up --data-dir ./state                         keep all objects when the cluster stops or is killed
   mooring up --plugin mine.py --config mine.yaml        try your own plugin
   mooring up --nodes 500 --no-dashboard                 serve nothing for browsers
-  mooring up --feature-gates GenericWorkload=true,GangScheduling=true   schedule PodGroups: all or nothing
+  mooring up --feature-gates GenericWorkload=true   schedule PodGroups: all or nothing
   mooring up -q --exec 'kubectl apply -f app.yaml && kubectl wait --for=condition=Ready pod --all'   in CI
 
 \b

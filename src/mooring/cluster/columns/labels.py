@@ -196,6 +196,8 @@ class LabelColumns:
         self._rows: dict[str, set[int]] = {}
         """By key: the rows whose node has the label."""
         self._nowhere: NDArray[np.int32] = np.zeros(0, np.int32)
+        self._hosts: LabelColumn | None = None
+        """Cache of `hosts`, kept up to date once it was asked for."""
         self._capacity = 0
         self.keys_version = 0
         """Grows when the first node gets a label, or the last one loses it."""
@@ -221,6 +223,13 @@ class LabelColumns:
         column = self._columns.get(key)
         return self._build(key) if column is None else column
 
+    def hosts(self) -> LabelColumn:
+        """A column in which each node that has a host name is a value of its own, also if others have the same host name."""
+        if self._hosts is None:
+            self._hosts = LabelColumn(HOSTNAME, self._capacity)
+            self._hosts.fill({row: str(row) for row in sorted(self._rows.get(HOSTNAME, ()))})
+        return self._hosts
+
     def put(self, row: int, labels: Mapping[str, str]) -> None:
         """The labels of a row; none: it has no node any more, or one without labels."""
         before = self._labels.pop(row, {})
@@ -231,6 +240,8 @@ class LabelColumns:
         for key, value in labels.items():
             if before.get(key) != value:
                 self._give(row, key, value)
+        if self._hosts is not None:
+            self._hosts.put(row, str(row) if HOSTNAME in labels else None)
 
     def grow(self, capacity: int) -> None:
         self._capacity = capacity
@@ -238,6 +249,8 @@ class LabelColumns:
         self._nowhere.flags.writeable = False
         for column in self._columns.values():
             column.grow(capacity)
+        if self._hosts is not None:
+            self._hosts.grow(capacity)
 
     def _build(self, key: str) -> LabelColumn:
         """Build a column from the labels of all rows that have the key.
@@ -302,6 +315,10 @@ class LabelColumns:
             for row, found in enumerate(labels):
                 if column.values[column.codes[row]] != (found.get(key) if found is not None else None):
                     faults.append(f"row {row}: label {key} is encoded as {column.values[column.codes[row]]!r}")
+        if self._hosts is not None:
+            encoded = [self._hosts.values[code] for code in self._hosts.codes[: len(labels)]]
+            if encoded != [str(row) if found and HOSTNAME in found else None for row, found in enumerate(labels)]:
+                faults.append("the hosts are not the nodes with a host name")
         return faults
 
 

@@ -235,21 +235,15 @@ class ResourceAmounts:
             if index is not None:
                 self.allocatable[index, row] = amount
 
-    def add(self, pod: Pod, row: int, change: int) -> None:
-        """Count what a pod requests on a row (+1), or count it no longer (-1)."""
+    def add(self, pod: Pod, row: int, change: int, *, is_sketch: bool = False) -> None:
+        """Count what a pod requests on a row (+1), or count it no longer (-1). A sketch shares `scored` with the original, so
+        only `requested` changes."""
         for name, (amount, scored) in pod.shape.held.items():
             index = self.resource_book.get(name)
             if index is not None:
                 add_exactly(self.requested, self._requested_beyond, index, row, change * amount)
-                add_exactly(self.scored, self._scored_beyond, index, row, change * scored)
-
-    def add_requested(self, pod: Pod, row: int, change: int) -> None:
-        """Add the requests of a pod to a row (+1) or subtract them (-1), in a sketch. A sketch shares `scored` with the
-        original, so only `requested` changes."""
-        for name, (amount, _) in pod.shape.held.items():
-            index = self.resource_book.get(name)
-            if index is not None:
-                add_exactly(self.requested, self._requested_beyond, index, row, change * amount)
+                if not is_sketch:
+                    add_exactly(self.scored, self._scored_beyond, index, row, change * scored)
 
     def count_anew(self, row: int) -> None:
         """Sum up a row from the pods that are on it: counting failed halfway."""
@@ -305,7 +299,7 @@ class ResourceAmounts:
         return other
 
     def sketch(self, pods_on: list[list[Pod]]) -> Self:
-        """A lighter copy that shares `scored` as well: only `add_requested` may count pods in it."""
+        """A lighter copy that shares `scored` as well: only `add` for a sketch may count pods in it."""
         other = object.__new__(type(self))
         other.__dict__.update(self.__dict__)
         other._origin, other._pods_on = self, pods_on

@@ -243,14 +243,11 @@ class FloatColumns:
                 self._least_scored_room[place] = room
             if some >= EXACT or scored[place] >= EXACT:
                 self.is_exact = False
-        self._put_room(row, nodes.allowed_pods.item(row) - nodes.pod_count.item(row))
+        pods_room = nodes.allowed_pods.item(row) - nodes.pod_count.item(row)
+        self.free[PODS, row] = pods_room
+        if pods_room < self._least_free[PODS]:
+            self._least_free[PODS] = pods_room
         for (start, stop), column in self._imbalances.items():
             held = taken[start:stop]
             if held != before[start:stop]:
                 column[row] = 150 - balance_of_two(held, [max(amount, 1) for amount in there[start:stop]])
-
-    def _put_room(self, row: int, room: int) -> None:
-        """How many more pods a node takes."""
-        self.free[PODS, row] = room
-        if room < self._least_free[PODS]:
-            self._least_free[PODS] = room

@@ -6,7 +6,7 @@ they are read, and on touched rows only: most clusters preempt rarely.
 
 from collections.abc import Callable, Hashable, Sequence
 from itertools import accumulate
-from operator import attrgetter, itemgetter
+from operator import attrgetter
 
 import numpy as np
 from numpy.typing import NDArray
@@ -95,7 +95,7 @@ class PodRanks:
         position = np.arange(len(pods)) - np.repeat(counts.cumsum() - counts, counts)
         priority = _of_distinct([pod.spec.priority for pod in pods], pods, attrgetter("priority"))
         started = _of_distinct([pod.status.start_time for pod in pods], pods, start_ns)
-        order = np.lexsort((np.where(started == NOT_STARTED_NS, -position, position), started, -priority, row))
+        order = np.lexsort((started, -priority, row))  # a stable sort: the position decides last
         ranked = [pods[place] for place in order.tolist()]
         ends = counts.cumsum().tolist()
         for its_row, first, end in zip(rows.tolist(), [0, *ends], ends, strict=False):
@@ -169,18 +169,11 @@ class PodRanks:
 def by_importance(pods: Sequence[Pod]) -> list[Pod]:
     """The pods, the more important first.
 
-    Parity: a pod that has not started counts as started at the moment of the comparison. Moments pass, so among such
-    pods upstream's sort turns the order around: the one that came last is the most important.
+    Parity: a pod that has not started counts as started when the list of victims is made, pod by pod. So such pods are less
+    important than others, and among them the one that came first is the most important.
     """
-    keys = []
-    for place, pod in enumerate(pods):
-        started = start_ns(pod)
-        keys.append((-pod.priority, started, -place if started == NOT_STARTED_NS else place, pod))
-    keys.sort(key=_BEFORE_THE_POD)
-    return [pod for _, _, _, pod in keys]
-
-
-_BEFORE_THE_POD = itemgetter(0, 1, 2)
+    keys = [(-pod.priority, start_ns(pod), place) for place, pod in enumerate(pods)]
+    return [pods[place] for _, _, place in sorted(keys)]
 
 
 def start_ns(pod: Pod) -> int:

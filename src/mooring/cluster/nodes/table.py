@@ -336,14 +336,14 @@ class NodeTable:
 
     def hold(self, pod: Pod, row: int) -> None:
         """In a sketch: the pod is on the node."""
-        self.amounts.add_requested(pod, row, 1)
+        self.amounts.add(pod, row, 1, is_sketch=True)
         self.pod_count[row] += 1
         self.pods_on[row] = [*self.pods_on[row], pod]
         self.ports.occupy(row, pod.shape.host_ports)
 
     def release(self, pod: Pod, row: int) -> None:
         """In a sketch: the pod is not on the node."""
-        self.amounts.add_requested(pod, row, -1)
+        self.amounts.add(pod, row, -1, is_sketch=True)
         self.pod_count[row] -= 1
         self.pods_on[row] = [other for other in self.pods_on[row] if other.id != pod.id]
         self.ports.release(row, pod.shape.host_ports)
@@ -362,7 +362,8 @@ class NodeTable:
         self.features.put(row, facts.features, self.height)
         self.labels.put(row, facts.labels)
         self.images.put(row, facts.image_sizes)
-        self._touch_node(row)
+        self.node_touches.note(row)
+        self.touches.note(row)
 
     def _count(self, pod: Pod, row: int, change: int) -> None:
         """Count a pod on a row (+1), or count it no longer (-1), everywhere."""
@@ -396,10 +397,6 @@ class NodeTable:
     def touch_totals(self) -> None:
         """Something changed that answers about the sums of any node may depend on."""
         self.touches.note_all()
-
-    def _touch_node(self, row: int) -> None:
-        self.node_touches.note(row)
-        self.touches.note(row)
 
     def _take_row(self, name: str) -> int:
         """A row for a name that has none: a free one, or the next."""

@@ -1,7 +1,7 @@
 """The members of each pod group, and how far each member has come. Kept with every change, so that no attempt has to
 search for them."""
 
-from collections.abc import Collection, Hashable, Iterator, Mapping
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -17,6 +17,8 @@ class PodGroupMembers(msgspec.Struct):
     unscheduled: dict[str, Pod] = msgspec.field(default_factory=dict)
     assumed: dict[str, Pod] = msgspec.field(default_factory=dict)
     assigned: dict[str, Pod] = msgspec.field(default_factory=dict)
+    scheduled_uid: str = ""
+    """The uid of the PodGroup whose status was told that it is scheduled: the watch shows that only later."""
 
     @property
     def member_count(self) -> int:
@@ -33,12 +35,10 @@ class PodGroupMembers(msgspec.Struct):
 
 
 class GroupCycle(msgspec.Struct):
-    """One attempt for a whole group: what the attempts for its members leave to those that follow."""
+    """One attempt for a whole root group: what the attempts for its members leave to those that follow."""
 
-    key: str
-    """The group."""
-    scheduled_before: int
-    """How many members had a node, or were about to, before the attempt."""
+    scheduled_before: dict[str, int]
+    """By key of a PodGroup in it: how many members had a node, or were about to, before the attempt."""
     state: dict[Hashable, Any] = msgspec.field(default_factory=dict)
     """Data that plugins keep for the next members of the group, each plugin under its own key."""
 
@@ -51,10 +51,9 @@ class PodGroups:
         self._cycle: GroupCycle | None = None
 
     @contextmanager
-    def cycle(self, pod: Pod) -> Iterator[None]:
-        """Around an attempt for the group of the pod. One attempt is made at a time."""
-        group = self.of(pod)
-        self._cycle = GroupCycle(pod.group_key or "", 0 if group is None else group.scheduled_count)
+    def cycle(self, keys: Iterable[str]) -> Iterator[None]:
+        """Around an attempt for these PodGroups, which are one tree. One attempt is made at a time."""
+        self._cycle = GroupCycle({key: len(self.scheduled(key)) for key in keys})
         try:
             yield
         finally:
@@ -63,12 +62,16 @@ class PodGroups:
     def cycle_of(self, pod: Pod) -> GroupCycle | None:
         """The attempt for the group of the pod that is under way; None: there is none, the pod is tried alone."""
         cycle = self._cycle
-        return cycle if cycle is not None and cycle.key == pod.group_key else None
+        return cycle if cycle is not None and pod.group_key in cycle.scheduled_before else None
 
     def of(self, pod: Pod) -> PodGroupMembers | None:
         """The group that the pod names; None if it names none, or no member is known."""
         key = pod.group_key
         return None if key is None else self._groups.get(key)
+
+    def named(self, key: str) -> PodGroupMembers:
+        """The members of the PodGroup with this key; none if no pod names it."""
+        return self._groups.get(key) or PodGroupMembers()
 
     def members(self) -> Mapping[str, PodGroupMembers]:
         """All groups that have members, by key."""
@@ -139,4 +142,4 @@ def _missing(members: dict[str, Pod], ids: Collection[str]) -> list[Pod]:
 def gang_minimum(declared: PodGroup | None, gates: Mapping[str, bool]) -> int | None:
     """How many pods of a group must fit before any of them goes; None if they need not go together."""
     gang = None if declared is None else declared.spec.scheduling_policy.gang
-    return gang.min_count if gang is not None and gates.get("GangScheduling", False) else None
+    return gang.min_count if gang is not None and gates.get("GenericWorkload", False) else None

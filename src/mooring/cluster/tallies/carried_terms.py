@@ -17,6 +17,7 @@ from mooring.cluster.tallies.tally import Tally
 from mooring.kit.lazy import lazy
 from mooring.model.affinity import AffinityTerm, CarriedTerm, Labels, PodTerms
 from mooring.model.label_set import LabelSet, LabelSetCases, Trait, TraitIndex, required_traits
+from mooring.model.names import HOSTNAME
 from mooring.model.pod import Pod
 
 # ---- One list of affinity terms that pods on nodes carry: where these pods are, and what the terms say about other
@@ -117,6 +118,11 @@ class Carriers:
         self._rules = sum(
             1 + len(each.term.selector.read_rules) + len(each.term.namespace_selector.rules) for each in terms
         )
+
+    @lazy
+    def is_of_hosts(self) -> bool:
+        """Whether a required anti-affinity term is about the host of the pod that carries it."""
+        return any(carried.kind == "anti" and carried.term.topology_key == HOSTNAME for carried in self.terms)
 
     @lazy
     def _full(self) -> Concern:
@@ -354,6 +360,11 @@ class CarriedTerms:
         the last pod left."""
         for number, concern in about.concerns.items():
             yield concern, self._arrivals[number].tally
+
+    def of_hosts(self) -> Iterator[Tally]:
+        """Yield the tally of the pods of each list with required anti-affinity to pods on the same host, whatever pods."""
+        if self.lists_of_kind["anti"]:
+            yield from (carriers.tally for carriers in self.carried.values() if carriers.is_of_hosts)
 
     def number_of_anti_terms(
         self, terms: PodTerms, label_set: LabelSet, namespace_labels: Labels, namespaces_version: int

@@ -310,7 +310,8 @@ class PodTallies:
             if with_terminating or not terminating:
                 tally.add(row_change)
         if not where.rows and not where.terminating:
-            self._leave(pod.label_set)
+            del self._label_sets[pod.label_set]
+            self._label_set_index.remove(pod.label_set)
 
     def _count_anew(self, predicate: PodPredicate, with_terminating: bool, required: list[Trait] | None) -> Tally:
         """A tally of the pods that are there now. Their label sets are linked with it."""
@@ -343,10 +344,6 @@ class PodTallies:
         self._label_set_index.add(label_set)
         where = self._label_sets[label_set] = LabelSetRows()
         return where
-
-    def _leave(self, label_set: LabelSet) -> None:
-        del self._label_sets[label_set]
-        self._label_set_index.remove(label_set)
 
     def _drop(self, key: TallyKey) -> None:
         """Count no longer what a key says. Hot: only label sets that may be linked with it are looked at, because with

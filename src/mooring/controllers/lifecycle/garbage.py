@@ -16,7 +16,7 @@ from mooring.apiserver.resource_api import ResourceApi
 from mooring.apiserver.store import Key, StoreWrite, key_of
 from mooring.controllers.cluster_kinds import EVENT_STORE, EVENTS, NODE_STORE, POD_STORE, PODS
 from mooring.controllers.cluster_writes import GONE, REPLACED, change_metadata, delete_object, lift
-from mooring.controllers.control_loop import Controller
+from mooring.controllers.control_loop import Controller, NodePodsController
 from mooring.controllers.index import Index
 from mooring.kit.clock import NS_PER_S
 from mooring.model.pod_spec import FINISHED_PHASES
@@ -181,15 +181,13 @@ _FINISHED_TASK: Key = ("", "finished")
 """FinishedPods has one task for all pods."""
 
 
-class StrandedPods(Controller):
+class StrandedPods(NodePodsController):
     """Pods whose node does not exist: no kubelet will ever end them."""
 
     name = "stranded-pods"
-    storages = (POD_STORE, NODE_STORE)
 
     def __init__(self, api: ResourceApi, pods_by_node: Index) -> None:
-        super().__init__(api)
-        self._pods_by_node = pods_by_node
+        super().__init__(api, pods_by_node)
         self._gone_ns: dict[str, int] = {}
         """By node: when it was first found missing."""
 

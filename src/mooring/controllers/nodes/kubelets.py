@@ -14,7 +14,7 @@ from mooring.apiserver.resource_api import ResourceApi
 from mooring.apiserver.store import Key, StoreWrite, key_of
 from mooring.controllers.cluster_kinds import NODE_STORE, POD_STORE, PODS
 from mooring.controllers.cluster_writes import WARNING, record_event
-from mooring.controllers.control_loop import Controller
+from mooring.controllers.control_loop import NodePodsController
 from mooring.controllers.index import Index
 from mooring.controllers.nodes.pod_life import next_step, rejected, scheduled_ns
 from mooring.controllers.nodes.pod_scripts import Script, script_of
@@ -243,16 +243,14 @@ two would run without a pause."""
 FIRST_POD_ADDRESS, POD_ADDRESSES = "10.128.0.1", (1 << 23) - 2
 
 
-class Kubelets(Controller):
+class Kubelets(NodePodsController):
     """Keys are pods. Pods of a node that has failed stay exactly as they are until it recovers."""
 
     name = "kubelets"
-    storages = (POD_STORE, NODE_STORE)
 
     def __init__(self, api: ResourceApi, pods_by_node: Index, usual: Script | None = None) -> None:
         """`usual` is how pods behave whose annotations do not say otherwise."""
-        super().__init__(api)
-        self._pods_by_node = pods_by_node
+        super().__init__(api, pods_by_node)
         self._usual = usual or Script()
         held = (pod.get("status", {}).get("podIP", "") for pod in api.store.all(POD_STORE))
         self._addresses = Addresses(FIRST_POD_ADDRESS, POD_ADDRESSES, held)

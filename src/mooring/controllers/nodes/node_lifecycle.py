@@ -11,7 +11,7 @@ from mooring.apiserver.resource_api import ResourceApi
 from mooring.apiserver.store import Key, StoreWrite, key_of
 from mooring.controllers.cluster_kinds import LEASE_STORE, NODE_STORE, NODES, POD_STORE, PODS
 from mooring.controllers.cluster_writes import delete_object, record_event
-from mooring.controllers.control_loop import Controller
+from mooring.controllers.control_loop import Controller, NodePodsController
 from mooring.controllers.index import Index
 from mooring.controllers.nodes.node_heartbeats import LEASE_NAMESPACE
 from mooring.kit.clock import NS_PER_S
@@ -180,15 +180,13 @@ _SOURCE = "taint-eviction-controller"
 _REASON = "TaintManagerEviction"
 
 
-class TaintEviction(Controller):
+class TaintEviction(NodePodsController):
     """Keys are pods. A toleration with a limit runs from the moment when the pod was first seen beside the taint."""
 
     name = "taint-eviction"
-    storages = (POD_STORE, NODE_STORE)
 
     def __init__(self, api: ResourceApi, pods_by_node: Index) -> None:
-        super().__init__(api)
-        self._pods_by_node = pods_by_node
+        super().__init__(api, pods_by_node)
         self._evicting: dict[str, list[Taint]] = {}
         """By node: its NoExecute taints, where it has any."""
         self._began_ns: dict[str, int] = {}

@@ -83,24 +83,23 @@ def make_nodes(count: int, template: JsonObject | None = None) -> list[JsonObjec
 
 def missing_nodes(count: int, existing: Collection[str], template: JsonObject | None = None) -> list[JsonObject]:
     """The nodes numbered from 1 to `count` that do not exist yet, however many digits the others' names have."""
-    taken = _numbers(existing, template)
-    free = (number for number in range(1, count + 1) if number not in taken)
-    return _numbered(free, taken, template, len(str(count)))
+    return _numbered(range(1, count + 1), count, existing, template, len(str(count)))
 
 
 def more_nodes(count: int, existing: Collection[str], template: JsonObject | None = None) -> list[JsonObject]:
     """`count` nodes, under the first numbers that are free."""
-    taken = _numbers(existing, template)
-    free = (number for number in itertools.count(1) if number not in taken)
-    return _numbered(itertools.islice(free, count), taken, template)
+    return _numbered(itertools.count(1), count, existing, template)
 
 
 def _numbered(
-    numbers: Iterable[int], taken: dict[int, int], template: JsonObject | None, digits: int = 0
+    numbers: Iterable[int], most: int, existing: Collection[str], template: JsonObject | None, digits: int = 0
 ) -> list[JsonObject]:
-    """Nodes with these numbers, written as long as the longest that is there, so that names sort by number."""
+    """At most `most` nodes with those of the numbers that are free, written as long as the longest that is there, so that
+    names sort by number."""
+    taken = _numbers(existing, template)
     digits = max(_FEWEST_DIGITS, digits, *taken.values())
-    return [make_node(number, template, digits) for number in numbers]
+    free = (number for number in numbers if number not in taken)
+    return [make_node(number, template, digits) for number in itertools.islice(free, most)]
 
 
 def _numbers(names: Collection[str], template: JsonObject | None) -> dict[int, int]:

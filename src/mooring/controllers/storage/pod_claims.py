@@ -108,7 +108,8 @@ class TemplateClaims(Controller):
 
 
 class PodClaims(TemplateClaims):
-    """Keys are pods. A claim of the pod's group is made for the group (GroupClaims), and only named in the pod's status."""
+    """Keys are pods. A claim of the pod's group is made for the group (GroupClaims), and only named in the pod's status. A
+    group keeps its claims when the gate DRAWorkloadResourceClaims goes off, and no controller makes them then."""
 
     name = "pod-claims"
     resource = PODS
@@ -116,7 +117,8 @@ class PodClaims(TemplateClaims):
 
     def __init__(self, api: ResourceApi) -> None:
         super().__init__(api)
-        self._has_groups = api.is_on(GROUP_CLAIMS_GATE)
+        self._has_groups = api.is_on("GenericWorkload")
+        self._has_group_claims = self._has_groups and api.is_on(GROUP_CLAIMS_GATE)
         self._waiting_members = Index(api.store, POD_STORE, _group_waited_for)
 
     def concerned(self, write: StoreWrite) -> Iterable[Key]:
@@ -133,7 +135,7 @@ class PodClaims(TemplateClaims):
         if name and group is None:
             return None
         if group is not None and is_claim_of(group, holder, entry):
-            return self.claim_made_for(group, entry)
+            return self.claim_made_for(group, entry) if self._has_group_claims else None
         return super().claim_for(holder, entry, template_name)
 
 

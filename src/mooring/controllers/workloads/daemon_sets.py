@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
@@ -21,33 +21,15 @@ from mooring.controllers.workloads.workload_control import (
     name_of,
     revision_label,
     selector_of,
-    share_of,
 )
 from mooring.kit.clock import NS_PER_S
-from mooring.model.node import COMPARISON_GATE, NO_EXECUTE, Taint, tolerates_hard
-from mooring.model.pod_spec import NodeSelector, Toleration
-from mooring.model.selectors import NodeMatcher, compile_node_selector
-from mooring.rules.workload_pods import REVISION_LABEL, daemon_tolerations, meant_for
+from mooring.model.node import COMPARISON_GATE, Taint
+from mooring.rules.daemon_nodes import DaemonNodes, NodeVerdict, node_of
+from mooring.rules.evictions import share_of
+from mooring.rules.workload_pods import REVISION_LABEL, meant_for
 
 _FIRST_DELAY_NS, _LAST_DELAY_NS = NS_PER_S, 15 * 60 * NS_PER_S
 """How long a failed pod of a node is left before it is replaced: upstream's backoff of failed daemon pods."""
-
-
-# ---- On which nodes a DaemonSet runs. The controller decides this before the scheduler does, by the rules of node
-# affinity and taints; daemon pods tolerate the taints of troubled nodes.
-
-
-_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
-
-
-class NodeVerdict(NamedTuple):
-    """Whether a DaemonSet wants a pod on the node, and if not, whether one that is there may stay."""
-
-    runs: bool
-    stays: bool
-
-
-_NEITHER = NodeVerdict(False, False)
 
 
 @dataclass(slots=True)
@@ -56,18 +38,14 @@ class Eligibility:
     rarely."""
 
     template: JsonObject
-    compares: bool = False
+    compares: bool
     """The gate of the operators Lt and Gt in tolerations."""
-    _tolerations: list[Toleration] = field(init=False)
-    _matcher: NodeMatcher | None = field(init=False)
+    _rule: DaemonNodes = field(init=False)
     _verdicts: dict[str, tuple[Any, Any, NodeVerdict]] = field(default_factory=dict)
     """By name of the node, with the labels and the spec that they were given for."""
 
     def __post_init__(self) -> None:
-        spec = self.template["spec"]
-        self._tolerations = msgspec.convert(daemon_tolerations(spec), list[Toleration])
-        required = spec.get("affinity", {}).get("nodeAffinity", {}).get(_REQUIRED)
-        self._matcher = compile_node_selector(msgspec.convert(required, NodeSelector)) if required else None
+        self._rule = DaemonNodes(self.template["spec"], self.compares)
 
     def of(self, node: JsonObject) -> NodeVerdict:
         """The verdict on a node."""
@@ -75,7 +53,7 @@ class Eligibility:
         held = self._verdicts.get(name)
         if held is not None and held[0] == labels and held[1] == spec:
             return held[2]
-        verdict = self._judge(name, labels, spec.get("taints", []))
+        verdict = self._rule.verdict(name, labels, msgspec.convert(spec.get("taints", []), list[Taint]))
         self._verdicts[name] = labels, spec, verdict
         return verdict
 
@@ -83,21 +61,6 @@ class Eligibility:
         """Drop verdicts on nodes that are gone."""
         for name in self._verdicts.keys() - known:
             del self._verdicts[name]
-
-    def _judge(self, name: str, labels: dict[str, str], taints: list[JsonObject]) -> NodeVerdict:
-        """Node name, selector and affinity must match. A taint NoSchedule keeps new pods away; NoExecute also evicts."""
-        spec = self.template["spec"]
-        if spec.get("nodeName", name) != name:
-            return _NEITHER
-        if any(labels.get(key) != value for key, value in spec.get("nodeSelector", {}).items()):
-            return _NEITHER
-        if self._matcher is not None and not self._matcher.matches(name, labels):
-            return _NEITHER
-        held = msgspec.convert(taints, list[Taint])
-        if tolerates_hard(self._tolerations, held, self.compares):
-            return NodeVerdict(True, True)
-        evicting = [taint for taint in held if taint.effect == NO_EXECUTE]
-        return NodeVerdict(False, tolerates_hard(self._tolerations, evicting, self.compares))
 
 
 # ---- The controller
@@ -350,19 +313,3 @@ class Retries:
         pause_ns = backoff(self._first_ns, self._last_ns, count)
         self._rows[mark] = _Row(failure, count + 1, now_ns + pause_ns)
         return now_ns + pause_ns
-
-
-# ---- The pods of a DaemonSet: each is for one node, and says so by its affinity before it is scheduled.
-
-
-def node_of(pod: JsonObject) -> str:
-    """The node that the pod is on, or is meant for; empty: neither."""
-    spec = pod["spec"]
-    if spec.get("nodeName"):
-        return str(spec["nodeName"])
-    required: Any = spec.get("affinity", {}).get("nodeAffinity", {}).get(_REQUIRED, {})
-    for term in required.get("nodeSelectorTerms", ()):
-        for line in term.get("matchFields", ()):
-            if line["key"] == "metadata.name" and line["operator"] == "In" and len(line["values"]) == 1:
-                return str(line["values"][0])
-    return ""

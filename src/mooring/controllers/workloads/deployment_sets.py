@@ -10,7 +10,7 @@ from mooring.api.json_objects import JsonObject
 from mooring.apiserver.resource_api import ResourceApi
 from mooring.controllers.cluster_kinds import DEPLOYMENTS, REPLICA_SETS
 from mooring.controllers.cluster_writes import change_metadata, change_object
-from mooring.controllers.workloads.workload_control import share_of
+from mooring.rules.evictions import share_of
 from mooring.rules.workload_pods import HASH_LABEL, owner_reference, template_hash
 
 # ---- The arithmetic of rolling updates, as upstream has it: how many pods there may be, how many must be available,

@@ -23,6 +23,7 @@ from mooring.controllers.index import manager_of
 from mooring.kit.clock import NS_PER_S, moment_ns
 from mooring.model.selectors import Selector
 from mooring.rules.conditions import holds, with_condition
+from mooring.rules.evictions import BudgetNeeds, budget_needs
 
 DISRUPTION_LASTS_S = 120
 """An evicted pod that does not begin to end within this time counts again (upstream: DeletionTimeout)."""
@@ -67,12 +68,12 @@ class DisruptionBudgets(Controller):
         pods = self._members.of(key)
         healthy = sum(_is_healthy(pod) and pod["metadata"]["name"] not in disrupted for pod in pods)
         try:
-            expected, desired = self._needs(key, budget["spec"], pods)
+            written = (budget["spec"].get("maxUnavailable"), budget["spec"].get("minAvailable"))
+            needs = budget_needs(*written, len(pods), lambda: self._scale(key, pods))
         except NoScale as why:
             status = self._failed(budget, str(why))
         else:
-            allowed = max(healthy - desired, 0) if expected > 0 else 0
-            status = self._counted(budget, expected, desired, healthy, allowed)
+            status = self._counted(budget, needs, healthy)
         status = {**status, "disruptedPods": disrupted} if disrupted else status
         put_status(self._api, BUDGETS, budget, status)
         return again_ns
@@ -91,16 +92,6 @@ class DisruptionBudgets(Controller):
     def _is_ending(self, namespace: str, name: str) -> bool:
         pod = self._api.find(PODS, namespace, name)
         return pod is None or bool(pod["metadata"].get("deletionTimestamp"))
-
-    def _needs(self, key: Key, spec: JsonObject, pods: list[JsonObject]) -> tuple[int, int]:
-        """The expected pods, and how many must be healthy. Only percentages and maxUnavailable need the scale of the
-        owners."""
-        if spec.get("maxUnavailable") is not None:
-            expected = self._scale(key, pods)
-            return expected, max(expected - part_of(expected, spec["maxUnavailable"]), 0)
-        least = spec.get("minAvailable", 0)
-        expected = self._scale(key, pods) if isinstance(least, str) and least.endswith("%") else len(pods)
-        return expected, part_of(expected, least)
 
     def _scale(self, key: Key, pods: list[JsonObject]) -> int:
         """The sum of the replicas of all workloads that own the pods, each counted once."""
@@ -125,15 +116,16 @@ class DisruptionBudgets(Controller):
             found = self._api.find(DEPLOYMENTS, namespace, above["name"]) or found
         return found["metadata"]["uid"], found["spec"].get("replicas", 1)
 
-    def _counted(self, budget: JsonObject, expected: int, desired: int, healthy: int, allowed: int) -> JsonObject:
+    def _counted(self, budget: JsonObject, needs: BudgetNeeds, healthy: int) -> JsonObject:
         """The status by the counts."""
+        allowed = needs.allowed(healthy)
         reason = "SufficientPods" if allowed else "InsufficientPods"
         status: JsonObject = {
             "observedGeneration": budget["metadata"].get("generation", 1),
             "disruptionsAllowed": allowed,
             "currentHealthy": healthy,
-            "desiredHealthy": desired,
-            "expectedPods": expected,
+            "desiredHealthy": needs.desired,
+            "expectedPods": needs.expected,
         }
         return status | {"conditions": self._conditions(budget, bool(allowed), reason)}
 
@@ -149,13 +141,6 @@ class DisruptionBudgets(Controller):
         new = {"type": "DisruptionAllowed", "status": status, "reason": reason, "message": message}
         held = budget.get("status", {}).get("conditions", ())
         return with_condition(held, {**new, "observedGeneration": generation}, self._api.now())
-
-
-def part_of(whole: int, written: int | str) -> int:
-    """A number as it stands, or a percentage of the whole, rounded up."""
-    if isinstance(written, str) and written.endswith("%"):
-        return -(-whole * int(written[:-1]) // 100)
-    return int(written)
 
 
 def _is_healthy(pod: JsonObject) -> bool:

@@ -1,92 +1,176 @@
-"""Gangs of Jobs (gate WorkloadWithJob): a Job whose pods all run at once gets a Workload and a PodGroup.
+"""Workloads and PodGroups of Jobs (gate WorkloadWithJob): how the pods of a Job are scheduled together, by its
+`spec.scheduling`.
 
-A Job qualifies if it is Indexed, has as many completions as pods at once, more than one, and a template without a group.
-Where anything is ambiguous, the Job's pods are scheduled one by one, as without the gate.
+A Job that no other object controls gets a Workload with one template, and the PodGroup of that template. A Job whose parent
+has a Workload, and names one of its templates in an annotation, gets the PodGroup alone. Other Jobs get nothing, nor do Jobs
+whose pods name a group themselves. Objects are created only for Jobs that have never started.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
-from mooring.api.api_errors import ApiError
+from mooring.api.api_errors import ApiError, unexplained
 from mooring.api.json_objects import JsonObject, at
 from mooring.api.kind_spec import KindSpec
 from mooring.api.kinds.scheduling import GROUP_TEMPLATES, POD_GROUP
 from mooring.apiserver.resource_api import ResourceApi
 from mooring.controllers.cluster_kinds import JOBS
-from mooring.controllers.cluster_writes import record_event
+from mooring.controllers.cluster_writes import WARNING, record_event
 from mooring.model.names import safe_encode
 from mooring.rules.conditions import condition_of
 from mooring.rules.workload_pods import owner_reference
 
 GATE = "WorkloadWithJob"
+GROUP_TEMPLATE_NAME = "scheduling.k8s.io/group-template-name"
+"""The annotation by which the controller of a Job leaves the PodGroup to the Job controller: a template of its Workload."""
 _LONGEST_NAME = 253
+_OF_TEMPLATE = ("schedulingPolicy", "schedulingConstraints", "disruptionMode", "priorityClassName", "resourceClaims")
+_OF_GROUP = (*_OF_TEMPLATE, "priority")
+"""The fields that a PodGroup takes over from its template."""
 
 
 class JobGroups:
-    """Finds or creates the group of a Job."""
+    """Finds or creates the group of a Job, and keeps the minimum of a gang as the Job has it."""
 
     def __init__(self, api: ResourceApi) -> None:
         self._api = api
 
     def group_of(self, job: JsonObject, has_pods: bool) -> JsonObject | None:
-        """The PodGroup of the Job's pods; None if they are scheduled one by one."""
-        if not self._api.is_on(GATE) or not _is_candidate(job["spec"]):
+        """The PodGroup of the Job's pods; None if they are scheduled one by one. Raises ApiError where an object that the
+        Job needs cannot be written: the Job is tried again."""
+        if not self._api.is_on(GATE) or at(job, "spec.template.spec.schedulingGroup"):
             return None
-        workload = self._workload(job, has_pods)
-        return None if workload is None else self._group(job, workload)
+        is_new, parent = _is_new(job, has_pods), _controller(job)
+        if parent is not None:
+            name = (job["metadata"].get("annotations") or {}).get(GROUP_TEMPLATE_NAME)
+            return None if name is None else self._delegated(job, parent, name, is_new)
+        workload = self._workload(job, is_new)
+        if workload is None:
+            return None
+        group = self._group(job, workload, workload["spec"]["podGroupTemplates"][0], is_new)
+        wanted = at(template_of(job), "schedulingPolicy.gang.minCount")
+        self._resize_workload(workload, wanted)
+        return self._resized(group, wanted)
 
-    def _workload(self, job: JsonObject, has_pods: bool) -> JsonObject | None:
-        found = [each for each in self._all(GROUP_TEMPLATES.storage, job) if _is_about(each, job)]
+    def _workload(self, job: JsonObject, is_new: bool) -> JsonObject | None:
+        """Find or create the Workload of a Job; None if there is none for it, or several."""
+        found = [each for each in self._all(GROUP_TEMPLATES, job) if _is_about(each, job) and _is_controlled(each, job)]
         if not found:
-            return self._new_workload(job) if _is_new(job, has_pods) else None
-        usable = len(found) == 1 and _is_controlled(found[0], job) and len(found[0]["spec"]["podGroupTemplates"]) == 1
-        return found[0] if usable else None
+            return self._new_workload(job) if is_new else None
+        if len(found) == 1 and len(found[0]["spec"].get("podGroupTemplates", ())) != 1:
+            name, namespace = found[0]["metadata"]["name"], job["metadata"]["namespace"]
+            count = len(found[0]["spec"].get("podGroupTemplates", ()))
+            raise unexplained(
+                f"workload {namespace}/{name} for job {namespace}/{job['metadata']['name']} has {count} PodGroupTemplates, "
+                "want exactly 1",
+            )
+        return found[0] if len(found) == 1 else None
 
-    def _group(self, job: JsonObject, workload: JsonObject) -> JsonObject | None:
-        """Find or create the PodGroup of a Job for its Workload; None if there are several, or if the Job does not control
-        the one that exists."""
-        name = workload["metadata"]["name"]
-        place = "spec.podGroupTemplateRef.workload.workloadName"
-        found = [each for each in self._all(POD_GROUP.storage, job) if at(each, place) == name]
-        if not found:
-            return self._new_group(job, workload)
-        return found[0] if len(found) == 1 and _is_controlled(found[0], job) else None
+    def _group(self, job: JsonObject, workload: JsonObject, template: JsonObject, is_new: bool) -> JsonObject | None:
+        """Find or create the PodGroup of a Job for its own Workload; None if there is none for it, or several."""
+        found = [*self._groups(job, workload)]
+        if not found and is_new:
+            return self._new_group(job, workload, template, owns=True)
+        return found[0] if len(found) == 1 else None
 
-    def _all(self, storage: str, job: JsonObject) -> Sequence[JsonObject]:
+    def _delegated(self, job: JsonObject, parent: JsonObject, name: str, is_new: bool) -> JsonObject | None:
+        """Find or create the PodGroup of a Job for a template of the Workload of its parent; None while there is none."""
+        workloads = (each for each in self._all(GROUP_TEMPLATES, job) if _names(each, parent))
+        workload = next(workloads, None)
+        templates = workload["spec"].get("podGroupTemplates", ()) if workload is not None else ()
+        # Parity: an empty name means the first template.
+        template = next((each for each in templates if each["name"] == name or not name), None)
+        if workload is None or template is None:
+            return None
+        group = next(self._groups(job, workload), None)
+        if group is None and is_new:
+            group = self._new_group(job, workload, template, owns=False)
+        return self._resized(group, at(template, "schedulingPolicy.gang.minCount"))
+
+    def _groups(self, job: JsonObject, workload: JsonObject) -> Iterator[JsonObject]:
+        """The PodGroups of a Workload that the Job controls. Others, which users have made, do not count."""
+        for each in self._all(POD_GROUP, job):
+            if at(each, "spec.workloadRef.workloadName") == workload["metadata"]["name"] and _is_controlled(each, job):
+                yield each
+
+    def _all(self, kind: KindSpec, job: JsonObject) -> Sequence[JsonObject]:
         namespace = job["metadata"]["namespace"]
-        return [each for each in self._api.store.all(storage) if each["metadata"]["namespace"] == namespace]
+        return [each for each in self._api.store.all(kind.storage) if each["metadata"]["namespace"] == namespace]
 
-    def _new_workload(self, job: JsonObject) -> JsonObject | None:
-        """Create the Workload of a Job with one template of a pod group: a gang with as many pods as `parallelism`."""
+    # ---- writes
+
+    def _new_workload(self, job: JsonObject) -> JsonObject:
+        """Create the Workload of a Job, with one template."""
         name = job["metadata"]["name"]
-        policy = {"gang": {"minCount": job["spec"]["parallelism"]}}
         spec = {
             "controllerRef": {"apiGroup": JOBS.group, "kind": JOBS.kind, "name": name},
-            "podGroupTemplates": [{"name": f"{name}-pgt-0"[:63], "schedulingPolicy": policy}],
+            "podGroupTemplates": [template_of(job)],
         }
         own = {"name": workload_name(job), "ownerReferences": [owner_reference(JOBS, job)]}
-        return self._create(GROUP_TEMPLATES, job, {"metadata": own, "spec": spec})
-
-    def _new_group(self, job: JsonObject, workload: JsonObject) -> JsonObject | None:
-        """Create the PodGroup of a Job from the template of its Workload. The Job and the Workload own it."""
-        name, template = workload["metadata"]["name"], workload["spec"]["podGroupTemplates"][0]
-        owners = [owner_reference(JOBS, job), plain_reference(GROUP_TEMPLATES.api_version, "Workload", workload)]
-        named = {"workload": {"workloadName": name, "podGroupTemplateName": template["name"]}}
-        spec = {"podGroupTemplateRef": named, "schedulingPolicy": template["schedulingPolicy"]}
-        metadata = {"name": new_group_name(name, template["name"]), "ownerReferences": owners}
-        return self._create(POD_GROUP, job, {"metadata": metadata, "spec": spec})
-
-    def _create(self, kind: KindSpec, job: JsonObject, item: JsonObject) -> JsonObject | None:
-        """The new object; None if one of its name is there that is not the Job's."""
         try:
-            made = self._api.create(kind, job["metadata"]["namespace"], item)
+            made = self._api.create(GROUP_TEMPLATES, job["metadata"]["namespace"], {"metadata": own, "spec": spec})
         except ApiError as refusal:
-            if refusal.code != 409:
-                raise
-            return None
-        if kind is GROUP_TEMPLATES:
-            text = f"Created Workload {made['metadata']['name']} for Job {job['metadata']['name']}"
-            record_event(self._api, "job-controller", job, "WorkloadCreated", text)
+            text = f"Failed to create Workload for Job {name}: {refusal}"
+            record_event(self._api, _SOURCE, job, "FailedWorkloadCreate", text, WARNING)
+            raise
+        text = f"Created Workload {made['metadata']['name']} for Job {name}"
+        record_event(self._api, _SOURCE, job, "WorkloadCreated", text)
         return made
+
+    def _new_group(self, job: JsonObject, workload: JsonObject, template: JsonObject, owns: bool) -> JsonObject:
+        """Create the PodGroup of a Job from a template. The Job controls it; a Workload of the Job owns it too."""
+        name = workload["metadata"]["name"]
+        owners = [owner_reference(JOBS, job)]
+        if owns:
+            owners.append(plain_reference(GROUP_TEMPLATES.api_version, "Workload", workload))
+        spec = {field: template[field] for field in _OF_GROUP if field in template}
+        spec["workloadRef"] = {"workloadName": name, "templateName": template["name"]}
+        metadata = {"name": new_group_name(name, template["name"]), "ownerReferences": owners}
+        made = self._api.create(POD_GROUP, job["metadata"]["namespace"], {"metadata": metadata, "spec": spec})
+        text = f"Created PodGroup {made['metadata']['name']} for Job {job['metadata']['name']}"
+        record_event(self._api, _SOURCE, job, "PodGroupCreated", text)
+        return made
+
+    def _resize_workload(self, workload: JsonObject, wanted: int | None) -> None:
+        """Give the gang of a Workload another minimum."""
+        (template,) = workload["spec"]["podGroupTemplates"]
+        held = at(template, "schedulingPolicy.gang.minCount")
+        if wanted is not None and held is not None and held != wanted:
+            changed = {**template, "schedulingPolicy": {"gang": {"minCount": wanted}}}
+            self._change(GROUP_TEMPLATES, workload, {**workload["spec"], "podGroupTemplates": [changed]})
+
+    def _resized(self, group: JsonObject | None, wanted: int | None) -> JsonObject | None:
+        """The PodGroup, with another minimum if it is a gang."""
+        held = None if group is None else at(group, "spec.schedulingPolicy.gang.minCount")
+        if group is None or wanted is None or held is None or held == wanted:
+            return group
+        return self._change(POD_GROUP, group, {**group["spec"], "schedulingPolicy": {"gang": {"minCount": wanted}}})
+
+    def _change(self, kind: KindSpec, item: JsonObject, spec: JsonObject) -> JsonObject:
+        metadata = item["metadata"]
+        return self._api.change(kind, metadata["namespace"], metadata["name"], lambda held: {**held, "spec": spec})
+
+
+_SOURCE = "job-controller"
+
+
+def template_of(job: JsonObject) -> JsonObject:
+    """The template of the PodGroup of a Job: as its `spec.scheduling` says, or else basic.
+
+    | scheduling           | parallelism | policy of the template |
+    | none                 | 3           | basic                  |
+    | gang without minimum | 3           | gang of 3              |
+    | gang without minimum | 0           | gang of 1              |
+    | gang of 2            | 3           | gang of 2              |
+    """
+    spec = job["spec"]
+    asked = spec.get("scheduling") or {}
+    made = {"name": f"{job['metadata']['name']}-pgt-0", **{key: asked[key] for key in _OF_TEMPLATE if asked.get(key)}}
+    gang = (asked.get("schedulingPolicy") or {}).get("gang")
+    least = None if gang is None else gang.get("minCount") or max(1, spec.get("parallelism", 1))
+    made["schedulingPolicy"] = {"basic": {}} if least is None else {"gang": {"minCount": least}}
+    if priority_class := at(spec, "template.spec.priorityClassName"):
+        made["priorityClassName"] = priority_class
+    return made
 
 
 def in_group(pod: JsonObject, group: JsonObject) -> JsonObject:
@@ -102,17 +186,17 @@ def plain_reference(api_version: str, kind: str, owner: JsonObject) -> JsonObjec
     return {"apiVersion": api_version, "kind": kind, "name": meta["name"], "uid": meta["uid"]}
 
 
-def _is_candidate(spec: JsonObject) -> bool:
-    at_once = spec.get("parallelism", 1)
-    is_gang = spec.get("completionMode") == "Indexed" and at_once > 1 and spec.get("completions") == at_once
-    return is_gang and not at(spec, "template.spec.schedulingGroup")
-
-
 def _is_new(job: JsonObject, has_pods: bool) -> bool:
     """Whether the Job has never started: one that was there before the gate keeps its way of scheduling."""
     status = job.get("status", {})
     began = has_pods or any(status.get(name) for name in ("startTime", "succeeded", "failed"))
     return not began and condition_of(job, "Suspended") is None
+
+
+def _controller(item: JsonObject) -> JsonObject | None:
+    """The reference to the object that controls this one."""
+    owners: list[JsonObject] = item["metadata"].get("ownerReferences", [])
+    return next((owner for owner in owners if owner.get("controller")), None)
 
 
 def _is_about(workload: JsonObject, job: JsonObject) -> bool:
@@ -121,9 +205,17 @@ def _is_about(workload: JsonObject, job: JsonObject) -> bool:
     return (named.get("apiGroup"), named.get("kind"), named.get("name")) == expected
 
 
+def _names(workload: JsonObject, parent: JsonObject) -> bool:
+    """Whether a Workload is that of the object that a reference is to."""
+    named = workload["spec"].get("controllerRef")
+    group = parent.get("apiVersion", "").rpartition("/")[0]
+    expected = (group, parent.get("kind"), parent.get("name"))
+    return named is not None and (named.get("apiGroup", ""), named.get("kind"), named.get("name")) == expected
+
+
 def _is_controlled(item: JsonObject, job: JsonObject) -> bool:
-    owners = item["metadata"].get("ownerReferences", ())
-    return any(owner.get("controller") and owner.get("uid") == job["metadata"]["uid"] for owner in owners)
+    owner = _controller(item)
+    return owner is not None and owner.get("uid") == job["metadata"]["uid"]
 
 
 # ---- names: the same each time, and short enough

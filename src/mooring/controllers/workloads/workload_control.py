@@ -142,21 +142,6 @@ def selector_of(workload: JsonObject) -> Selector:
     return selector_from(written or None)
 
 
-def share_of(total: int, value: int | str | None, rounds_up: bool = False) -> int:
-    """A number, or so many percent of a total.
-
-    | total | value | rounded down | rounded up |
-    | 10    | 3     | 3            | 3          |
-    | 10    | 25%   | 2            | 3          |
-    """
-    if value is None:
-        return 0
-    if isinstance(value, int):
-        return value
-    percent = int(value.removesuffix("%"))
-    return -(-total * percent // 100) if rounds_up else total * percent // 100
-
-
 # ---- Workloads that own pods.
 
 

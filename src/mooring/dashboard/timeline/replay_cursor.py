@@ -41,7 +41,7 @@ class ReplayCursor:
         Raises RecordingError if there is nothing to replay.
         """
         self.span = span
-        clock = RecordedClock(0)
+        clock = RecordedClock()
         self.stories = PodStories(clock.now_ns)
         """Stories of pods, up to the last replayed step."""
         self._restoring: Iterator[None] = iter(())

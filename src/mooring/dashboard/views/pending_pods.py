@@ -4,12 +4,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from heapq import nlargest
-from typing import Literal
+from typing import Literal, cast
 
 import msgspec
 
 from mooring.dashboard.slices import Sliced
-from mooring.framework.attempts.fit_errors import UNSCHEDULABLE_GROUP
+from mooring.framework.contract.group_points import tells_of_group
 from mooring.kit.clock import in_millis, moment_ns
 from mooring.model.pod import Pod
 from mooring.queue.entry import QueuedPod
@@ -50,6 +50,8 @@ Whereabouts = Literal[
 ]
 """Where a pod is; `other`: it waits, but for another scheduler."""
 _SIMPLE: tuple[Literal["active", "backoff"], ...] = ("active", "backoff")
+INCOMPLETE = "waiting for its pod group: the PodGroup, or a CompositePodGroup above it, does not exist"
+"""Why a member waits whose group is not complete."""
 MAX_MESSAGE = 2000
 """Characters of a message: plugins may say anything."""
 
@@ -61,13 +63,15 @@ class QueuedOrBinding:
     pod: Pod
     entry: QueuedPod
     queue: Whereabouts
+    gate: str = ""
+    """Why a gate holds back the pod, or another member of its group and the pod with it."""
 
 
 def pending_pods(scheduler: Scheduler) -> Iterator[QueuedOrBinding]:
     """All pods that have no node now, in no order. Entries are collected at once, 0.02 µs each; callers slice the rest."""
     core = scheduler.core
     places, bindings, waiting = (
-        core.queue.entries_by_place(),
+        core.queue.entities_by_place(),
         list(core.bindings.values()),
         set(core.services.waiting.by_id),
     )
@@ -75,10 +79,17 @@ def pending_pods(scheduler: Scheduler) -> Iterator[QueuedOrBinding]:
 
     def generate() -> Iterator[QueuedOrBinding]:
         for place in _SIMPLE:
-            yield from (QueuedOrBinding(seen(entry.key, entry.pod), entry, place) for entry in places[place])
-        for entry in places["unschedulable"]:
-            yield QueuedOrBinding(seen(entry.key, entry.pod), entry, "gated" if entry.is_gated else "unschedulable")
-        under_way = [entry for entry in places["in flight"] if entry.uid not in waiting]
+            for entity in places[place]:
+                yield from (QueuedOrBinding(seen(e.key, e.pod), e, place) for e in entity.entries)
+        for entity in places["unschedulable"]:
+            queue: Whereabouts = "gated" if entity.is_gated else "unschedulable"
+            for entry in entity.entries:
+                yield QueuedOrBinding(seen(entry.key, entry.pod), entry, queue, entity.gating_message)
+        for entity in places["incomplete"]:
+            for entry in entity.entries:
+                yield QueuedOrBinding(seen(entry.key, entry.pod), entry, "gated", INCOMPLETE)
+        flying = [entry for entity in places["in flight"] for entry in entity.entries]
+        under_way = [entry for entry in flying if entry.uid not in waiting]
         for entry in (*under_way, *(binding.entry for binding in bindings)):
             is_waiting = entry.uid in waiting
             yield QueuedOrBinding(seen(entry.key, entry.pod), entry, "waitingOnPermit" if is_waiting else "inFlight")
@@ -92,7 +103,9 @@ def pending_pod(scheduler: Scheduler, pod: Pod) -> QueuedOrBinding | None:
     place = core.queue.where(pod.key)
     entry = core.queue.get(pod.key)
     if place is not None and entry is not None:
-        return QueuedOrBinding(pod, entry, place)
+        if place in ("incomplete", "pending"):
+            return QueuedOrBinding(pod, entry, "gated" if place == "incomplete" else "inFlight", INCOMPLETE)
+        return QueuedOrBinding(pod, entry, cast(Whereabouts, place), core.queue.gate_of(entry))
     binding = core.bindings.get(pod.id)
     if binding is not None:
         is_waiting = pod.id in core.services.waiting.by_id
@@ -106,8 +119,8 @@ def pending_pod(scheduler: Scheduler, pod: Pod) -> QueuedOrBinding | None:
 
 def message_of(pending: QueuedOrBinding) -> str:
     """The message of the gate or of the last attempt; empty before the first attempt."""
-    if pending.entry.is_gated:
-        return pending.entry.gating_message[:MAX_MESSAGE]
+    if pending.queue == "gated":
+        return pending.gate[:MAX_MESSAGE]
     condition = typed_condition(pending.pod.status.conditions, POD_SCHEDULED)
     if condition is None or condition.status != "False":
         return ""
@@ -261,7 +274,8 @@ def _add(groups: dict[_GroupKey, _Group], pending: QueuedOrBinding, pod_group: s
 
 def _tells_little(reason: str) -> bool:
     """Whether a member was tried without being the one that fits nowhere."""
-    return UNSCHEDULABLE_GROUP in reason or reason.endswith(NOT_TRIED)
+    own = reason.partition(": ")[2] if reason.startswith("PodGroup ") else reason
+    return tells_of_group(own) or reason.endswith(NOT_TRIED)
 
 
 def waits_since_ns(pending: QueuedOrBinding) -> int:

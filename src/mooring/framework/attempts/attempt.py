@@ -4,7 +4,7 @@ Whatever a plugin raises ends the attempt with that plugin named; never the sche
 """
 
 from collections.abc import Callable
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TypeVar
 
 import msgspec
@@ -121,23 +121,8 @@ class Attempt:
     # ---- PreFilter
 
     def pre_filter(self) -> Narrowing | PodRejected:
-        """Ask every PreFilter plugin. A final rejection ends it; after a curable one the others are still asked."""
-        caller, status = self.context.caller, ERROR
-        if not caller.measures:
-            return self._pre_filter()
-        began_ns = caller.began()
-        try:
-            outcome = self._pre_filter()
-            rejection = outcome.rejection if isinstance(outcome, PodRejected) else None
-            status = SUCCESS if rejection is None else rejection.code.name
-        finally:
-            caller.ended("PreFilter", status, began_ns)
-        caller.pre_filtered(self._no_filter, rejection)
-        return outcome
-
-    def _pre_filter(self) -> Narrowing | PodRejected:
-        """Run PreFilter. Kept answers are used where the shape decides them. Returns the restriction to nodes, or the
-        rejection of the pod. Parity: a plugin that says Unschedulable does not stop the plugins after it,
+        """Ask every PreFilter plugin. Kept answers are used where the shape decides them. Returns the restriction to nodes,
+        or the rejection of the pod. Parity: a plugin that says Unschedulable does not stop the plugins after it,
         UnschedulableAndUnresolvable does."""
         memo, narrowing, is_settled = self._memo, Narrowing(), True
         known = memo.pre_filter_outcomes or self._pre_points.outcomes("PreFilter")
@@ -172,29 +157,9 @@ class Attempt:
     # ---- Filter
 
     def filter(self, narrowing: Narrowing) -> Verdicts:
-        """Ask every Filter plugin about the nodes that the ones before it let pass."""
-        caller, status = self.context.caller, ERROR
-        if not caller.measures:
-            return self._filter(narrowing)
-        began_ns = caller.began()
-        try:
-            verdicts = self._filter(narrowing)
-            status = SUCCESS
-        finally:
-            caller.ended("Filter", status, began_ns)
-        if self._rejects_nothing(verdicts):
-            caller.all_passed(self._no_filter, len(verdicts.first))
-        else:
-            caller.filtered(self._no_filter, verdicts.first, self.context.nodes.alive_count)
-        return verdicts
-
-    def _rejects_nothing(self, verdicts: Verdicts) -> bool:
-        """Whether all rows are known to have passed. Hot: as a rule they have, and no column is read to find out."""
-        return self._memo.rejects_nothing and verdicts.first is verdicts.kept
-
-    def _filter(self, narrowing: Narrowing) -> Verdicts:
-        """Run Filter on all rows: begin with the first rejections that are kept for the shape, apply the restrictions of
-        PreFilter and of the placement, then ask the filters whose answers are not kept."""
+        """Ask every Filter plugin about the nodes that the ones before it let pass: begin with the first rejections that are
+        kept for the shape, apply the restrictions of PreFilter and of the placement, then ask the filters whose answers are
+        not kept."""
         context = self.context
         kept = self._memo.first_rejections(context)
         verdicts = Verdicts(kept, kept=kept)
@@ -207,6 +172,10 @@ class Attempt:
             if plugin.name not in self._no_filter and concerns(plugin, context, filtering):
                 self._ask_filter(index, plugin, verdicts)
         return verdicts
+
+    def _rejects_nothing(self, verdicts: Verdicts) -> bool:
+        """Whether all rows are known to have passed. Hot: as a rule they have, and no column is read to find out."""
+        return self._memo.rejects_nothing and verdicts.first is verdicts.kept
 
     def active_filters(self) -> list[tuple[int, FilterPlugin]]:
         """The filters that have a say about this pod, with their place in the order.
@@ -282,7 +251,7 @@ class Attempt:
     def score(self, rows: Rows, explain: bool = False) -> ScoreCard:
         """Score the nodes that passed: PreScore, Score, normalise, range check, weights."""
         feasible = FeasibleRows.of(rows, count_rows(self.context, rows))
-        return self._measured(feasible, lambda: self._totals(feasible, explain))
+        return self._pre_score_and_score(feasible, partial(self._totals, explain=explain))
 
     def best(self, verdicts: Verdicts) -> ScoreCard | MaskedTotals | None:
         """Score the nodes that passed, where only the best one is wanted; None: fewer than two passed."""
@@ -290,24 +259,12 @@ class Attempt:
         feasible = FeasibleRows.all(len(verdicts.first)) if is_for_all else FeasibleRows(verdicts.first)
         if feasible.count < 2:
             return None
-        return self._measured(feasible, lambda: self._find_best(feasible))
+        return self._pre_score_and_score(feasible, self._find_best)
 
-    def _measured(self, feasible: FeasibleRows, score: Callable[[], C]) -> C:
-        """Run PreScore and then the scoring function, and measure each as an extension point if metrics are on."""
-        caller, point, status = self.context.caller, "PreScore", ERROR
-        if not caller.measures:
-            self._pre_score(feasible)
-            return score()
-        began_ns = caller.began()
-        try:
-            self._pre_score(feasible)
-            began_ns, point = caller.ended("PreScore", SUCCESS, began_ns), "Score"
-            card = score()
-            status = SUCCESS
-        finally:
-            caller.ended(point, status, began_ns)
-        caller.scored(self._no_score, feasible.count)
-        return card
+    def _pre_score_and_score(self, feasible: FeasibleRows, score: Callable[[FeasibleRows], C]) -> C:
+        """Run both points of scoring. `score` sums the scores in one of two ways."""
+        self._pre_score(feasible)
+        return score(feasible)
 
     def _totals(self, feasible: FeasibleRows, explain: bool) -> ScoreCard:
         """Sum the weighted scores of the feasible rows. Kept scores are summed already; only other plugins are asked, but
@@ -407,6 +364,51 @@ class Attempt:
         if level is None:
             level = levels[index] = int(normalize(plugin, self.context, np.zeros(1, np.int64), feasible.rows)[0])
         return level
+
+
+class MeasuredAttempt(Attempt):
+    """An attempt that tells its caller when each extension point began and ended, and what came of it."""
+
+    __slots__ = ()
+
+    def pre_filter(self) -> Narrowing | PodRejected:
+        caller, status = self.context.caller, ERROR
+        began_ns = caller.began()
+        try:
+            outcome = super().pre_filter()
+            rejection = outcome.rejection if isinstance(outcome, PodRejected) else None
+            status = SUCCESS if rejection is None else rejection.code.name
+        finally:
+            caller.ended("PreFilter", status, began_ns)
+        caller.pre_filtered(self._no_filter, rejection)
+        return outcome
+
+    def filter(self, narrowing: Narrowing) -> Verdicts:
+        caller, status = self.context.caller, ERROR
+        began_ns = caller.began()
+        try:
+            verdicts = super().filter(narrowing)
+            status = SUCCESS
+        finally:
+            caller.ended("Filter", status, began_ns)
+        if self._rejects_nothing(verdicts):
+            caller.all_passed(self._no_filter, len(verdicts.first))
+        else:
+            caller.filtered(self._no_filter, verdicts.first, self.context.nodes.alive_count)
+        return verdicts
+
+    def _pre_score_and_score(self, feasible: FeasibleRows, score: Callable[[FeasibleRows], C]) -> C:
+        caller, point, status = self.context.caller, "PreScore", ERROR
+        began_ns = caller.began()
+        try:
+            self._pre_score(feasible)
+            began_ns, point = caller.ended("PreScore", SUCCESS, began_ns), "Score"
+            card = score(feasible)
+            status = SUCCESS
+        finally:
+            caller.ended(point, status, began_ns)
+        caller.scored(self._no_score, feasible.count)
+        return card
 
 
 def _narrow(narrowing: Narrowing, names: frozenset[str], plugin: str) -> PodRejected | None:

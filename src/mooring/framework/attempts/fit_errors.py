@@ -1,28 +1,18 @@
-"""Arguments of PostFilter plugins: an attempt that left no node, with the verdicts of all nodes (points.FitError); and a pod
-group that does not fit and preempts as one unit (PodGroupPostFilter, feature gate WorkloadAwarePreemption).
+"""The argument of PostFilter plugins: an attempt that left no node, with the verdicts of all nodes (points.FitError)."""
 
-A plugin that extends the latter is a PostFilter plugin as well; profiles do not list it a second time. Its answer is a
-search: a generator that asks the scheduler whether the group fits after some pods have left, and ends with the victims.
-"""
-
-from abc import abstractmethod
 from collections import Counter
-from collections.abc import Generator
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from mooring.cluster.cluster import Cluster
 from mooring.cluster.pods.nominated import NominatedLoad
 from mooring.framework.attempts.attempt import Attempt, Verdicts, rejecting_filters
 from mooring.framework.attempts.refiltering import RowArray
 from mooring.framework.contract.context import SchedulingContext
-from mooring.framework.contract.points import Codes, PostFilterPlugin
+from mooring.framework.contract.points import Codes
 from mooring.framework.contract.status import Code, FoundRejection, Rejection
 from mooring.framework.kept.feasible import DEAD, NARROWED_OUT
-from mooring.model.pod import Pod
-from mooring.model.workloads import PodGroup
 
 _FEW_CODES = 4096
 
@@ -127,46 +117,3 @@ class RejectedAttempt(msgspec.Struct):
         index = int(self.verdicts.first[row])
         code = int(self.attempt.codes(self.verdicts, index)[row])
         return self.attempt.rejection(index, code).code is Code.UnschedulableAndUnresolvable
-
-
-UNSCHEDULABLE_GROUP = "pod group is unschedulable"
-"""Upstream's words: they end up in conditions of pods and pod groups, alone or with more after them."""
-
-
-class GroupFitError(msgspec.Struct, frozen=True):
-    """A pod group of which not enough members fit."""
-
-    group: PodGroup
-    members: tuple[Pod, ...]
-    """The members that were tried, in this order."""
-    cluster: Cluster
-    enough: int | None = None
-    """How many of them have to find a node, where that is all that matters; None: only a trial can tell."""
-    rejected: RejectedAttempt | None = None
-    """The attempt of a member that fits nowhere; None: there is none, or PreFilter rejected it."""
-
-
-class MovedPods(msgspec.Struct, frozen=True):
-    """A question: does the group fit when these pods have left as well, and those are back?"""
-
-    leave: tuple[Pod, ...] = ()
-    come_back: tuple[Pod, ...] = ()
-
-
-class GroupVictims(msgspec.Struct, frozen=True):
-    """The group will fit once these pods have left, the most important first. There may be none."""
-
-    pods: tuple[Pod, ...]
-
-
-GroupSearch = Generator[MovedPods, Rejection | None, GroupVictims | Rejection]
-"""Yields questions, is sent None (the group fits) or why it does not, and returns the victims or why there are none.
-
-Pods that a question moved stay moved for the next one. The scheduler puts all of them back when the search is over.
-"""
-
-
-class PodGroupPostFilterPlugin(PostFilterPlugin):
-    @abstractmethod
-    def pod_group_post_filter(self, failure: GroupFitError) -> GroupSearch:
-        """Find the pods that have to leave for a group. Others evict them."""

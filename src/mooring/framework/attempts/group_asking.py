@@ -1,4 +1,4 @@
-"""Runs the extension points of pod groups: PlacementGenerate and PlacementScore.
+"""Runs the extension points of pod groups: PlacementFeasible, PlacementGenerate and PlacementScore.
 
 Whatever a plugin raises, and an answer of another form, ends the attempt of the group with upstream's words; never the
 scheduler.
@@ -12,13 +12,14 @@ from numpy.typing import NDArray
 from mooring.cluster.columns.kernels import MAX_SCORE, Ints
 from mooring.framework.contract.group_points import (
     PlacementGeneratePlugin,
+    PlacementProgress,
     PlacementScorePlugin,
     PodGroupAssignments,
     PodGroupContext,
     PodGroupPlacement,
 )
 from mooring.framework.contract.plugin_caller import ERROR, SUCCESS
-from mooring.framework.contract.status import PluginError, Rejection, curable, describe
+from mooring.framework.contract.status import Code, PluginError, Rejection, curable, describe
 from mooring.framework.kept.asking import AttemptError
 from mooring.framework.profile.profiles import Profile
 
@@ -26,17 +27,48 @@ _SCORING = "running PlacementScore plugins"
 _NORMALIZING = "running NormalizePlacementScore on PlacementScore plugins"
 _WEIGHING = "applying score defaultWeights on PlacementScore plugins"
 """Upstream's words for what failed."""
+_FEASIBLE = (Code.Wait, Code.Unschedulable)
+"""The codes that PlacementFeasible may answer with."""
 
 
-def generate_placements(profile: Profile, group: PodGroupContext) -> Sequence[PodGroupPlacement] | Rejection:
-    """The placements to try, at least one; without a plugin it is all nodes."""
-    nodes = group.nodes
-    everywhere = PodGroupPlacement("", nodes.alive[: nodes.height].nonzero()[0])
+def ask_feasible(profile: Profile, group: PodGroupContext, progress: PlacementProgress) -> Rejection | None:
+    """Whether enough of the group fit. None: they do; Wait: more are needed; Unschedulable: there are too few. Raises
+    AttemptError."""
+    began_ns, answer = group.caller.began(), None
+    status = ERROR
+    try:
+        for plugin in profile.placement_feasibles:
+            try:
+                said = group.wrap("PlacementFeasible", plugin.name, plugin.placement_feasible)(group, progress)
+            except Exception as fault:  # a plugin may raise anything
+                raise AttemptError(f"running PlacementFeasible plugin: {describe(fault)}") from fault
+            if said is not None and (not isinstance(said, Rejection) or said.code not in _FEASIBLE):
+                name = said.code.name if isinstance(said, Rejection) else repr(said)
+                raise AttemptError(f"unexpected status from PlacementFeasible plugin: {name}")
+            answer = said or answer
+            if said is not None and said.code is Code.Unschedulable:
+                break
+        status = SUCCESS if answer is None else answer.code.name
+    finally:
+        group.caller.ended("PlacementFeasible", status, began_ns)
+    return answer
+
+
+def everywhere(group: PodGroupContext) -> PodGroupPlacement:
+    """All nodes as one placement."""
+    return PodGroupPlacement("", group.nodes.alive[: group.nodes.height].nonzero()[0])
+
+
+def generate_placements(
+    profile: Profile, group: PodGroupContext, parent: PodGroupPlacement | None = None
+) -> Sequence[PodGroupPlacement] | Rejection:
+    """The placements to try within the parent, at least one; without a plugin it is the parent. None: all nodes."""
+    parent = everywhere(group) if parent is None else parent
     began_ns, status = group.caller.began(), ERROR
     try:
-        placements: Sequence[PodGroupPlacement] | Rejection = [everywhere]
+        placements: Sequence[PodGroupPlacement] | Rejection = [parent]
         for plugin in profile.placement_generates:
-            placements = _ask_generator(plugin, group, everywhere)
+            placements = _ask_generator(plugin, group, parent)
         status = placements.code.name if isinstance(placements, Rejection) else SUCCESS
     finally:
         group.caller.ended("PlacementGenerate", status, began_ns)

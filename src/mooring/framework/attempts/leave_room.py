@@ -186,16 +186,11 @@ def _together_with(attempt: Attempt, crowd: Crowd) -> Verdicts:
     Hot: as a rule one row was touched since the last attempt, and writing to single cells takes a third of the time.
     """
     if len(crowd.rows) == 1:
-        return _with_one(attempt, crowd)
+        amounts = {index: amount for index, amount in enumerate(crowd.requested[:, 0].tolist()) if amount}
+        return verdicts_of(_rejection_beside(attempt, int(crowd.rows[0]), amounts, int(crowd.pod_count[0])))
     with Batch(attempt, crowd.rows, None) as batch:
         batch.shift(crowd.rows, crowd.requested, crowd.pod_count)
         return batch.ask(crowd.rows)
-
-
-def _with_one(attempt: Attempt, crowd: Crowd) -> Verdicts:
-    """Ask the filters again about a crowd of nominated pods that are all on one row."""
-    amounts = {index: amount for index, amount in enumerate(crowd.requested[:, 0].tolist()) if amount}
-    return verdicts_of(_rejection_beside(attempt, int(crowd.rows[0]), amounts, int(crowd.pod_count[0])))
 
 
 def _rejection_beside(attempt: Attempt, row: int, amounts: Mapping[int, int], pods: int) -> tuple[int, int] | None:

@@ -58,8 +58,9 @@ def crowd_beside(attempt: Attempt) -> Crowd:
 
 def is_batchable(attempt: Attempt) -> bool:
     """Whether no active filter reads more of the pods on nodes than sums. `@reads` of the plugins decides: a wrong
-    claim there makes preemption wrong. On nodes that have more than columns hold, pods are summed up one by one."""
-    if attempt.context.nodes.amounts.huge_rows:
+    claim there makes preemption wrong. On nodes that have more than columns hold, pods are summed up one by one. For a resize
+    it also matters which pod is asked about."""
+    if attempt.context.nodes.amounts.huge_rows or attempt.context.is_resize:
         return False
     return all(attempt.runner.filter_reads[index] <= Reads.TOTALS for index, _ in active_filters(attempt))
 
@@ -67,7 +68,7 @@ def is_batchable(attempt: Attempt) -> bool:
 def rows_beyond_sums(attempt: Attempt, nominated: NominatedLoad) -> NDArray[np.bool_]:
     """Rows with nominated pods that a filter may count for more than their sums (FilterPlugin.counted_rows)."""
     context, reads = attempt.context, attempt.runner.filter_reads
-    if context.nodes.amounts.huge_rows:
+    if context.nodes.amounts.huge_rows or context.is_resize:
         return np.ones(context.nodes.height, np.bool_)
     beyond_sums = np.zeros(context.nodes.height, np.bool_)
     for index, plugin in active_filters(attempt):
@@ -168,6 +169,10 @@ class OneNode:
         """Take a pod off the node, likewise."""
         self._nodes.release(pod, self._row)
         _tell(self._extensions, self._context(self._state), pod, self._row, "RemovePod")
+
+    def tell_elsewhere(self, pod: Pod, row: int, is_leaving: bool) -> None:
+        """A pod of another row leaves or comes back: only plugins that count pods over the whole cluster are told."""
+        _tell(self._extensions, self._context(self._state), pod, row, "RemovePod" if is_leaving else "AddPod")
 
     def ask(self) -> Verdicts:
         """The verdict of the node with the pods that are on it now."""

@@ -1,8 +1,8 @@
 """A profile at work: opens attempts and keeps, from one to the next, the answers that can be kept (memo.py)."""
 
 from mooring.cluster.cluster import Cluster
-from mooring.framework.attempts.attempt import Attempt
-from mooring.framework.contract.context import SchedulingContext
+from mooring.framework.attempts.attempt import Attempt, MeasuredAttempt
+from mooring.framework.contract.context import ResizeContext, SchedulingContext
 from mooring.framework.contract.plugin_caller import PluginCaller, unwrapped
 from mooring.framework.kept.kept_answers import KeptAnswers
 from mooring.framework.kept.prepared import PreparedProfile, SearchCursor
@@ -28,8 +28,22 @@ class Runner(PreparedProfile):
     def open(self, pod: Pod, cluster: Cluster, seed: int = 0) -> Attempt:
         """Begin an attempt to place a pod."""
         cluster.nodes.settle()
+        if cluster.queues_resizes and pod.is_resize_deferred:
+            return self._open_resize(pod, cluster, seed)
         memo = self.kept.memo(self, pod.shape, cluster.nodes)
-        return Attempt(self, SchedulingContext(pod, cluster, seed, memo, self.caller.for_attempt(pod.id)), memo)
+        caller = self.caller.for_attempt(pod.id)
+        begin = MeasuredAttempt if caller.measures else Attempt
+        return begin(self, SchedulingContext(pod, cluster, seed, memo, caller), memo)
+
+    def _open_resize(self, pod: Pod, cluster: Cluster, seed: int) -> Attempt:
+        """Begin an attempt to make room for a resize. It keeps nothing, and reads nothing that is kept."""
+        memo, caller = self.forgetful_memo(), self.caller.for_attempt(pod.id)
+        begin = MeasuredAttempt if caller.measures else Attempt
+        return begin(self, ResizeContext(pod, cluster, seed, memo, caller), memo)
+
+    def score_weights(self) -> dict[str, int]:
+        """The weights of the plugins that score, by name."""
+        return {plugin.name: self.profile.weights[plugin.name] for plugin in self.scores}
 
     def has_binding_work(self, context: SchedulingContext) -> bool:
         """Whether a plugin may have a say between the decision and Bind, or its calls there are measured one by one."""

@@ -67,10 +67,6 @@ class ScoringStrategy(Section):
     """The function of the strategy of that name."""
 
 
-def _least_allocated() -> ScoringStrategy:
-    return ScoringStrategy(type=LEAST_ALLOCATED)
-
-
 class DefaultPreemptionArgs(Args):
     """How many candidate nodes preemption looks at: the greater of a share of the nodes and a number of them."""
 
@@ -118,7 +114,7 @@ class NodeResourcesFitArgs(Args):
     """Extended resources that it does not check."""
     ignored_resource_groups: list[str] = field(default_factory=list)
     """Groups of them: `example.com` stands for all resources `example.com/...`."""
-    scoring_strategy: ScoringStrategy = field(default_factory=_least_allocated)
+    scoring_strategy: ScoringStrategy = field(default_factory=lambda: ScoringStrategy(type=LEAST_ALLOCATED))
 
 
 class PodTopologySpreadArgs(Args):

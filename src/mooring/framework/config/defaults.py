@@ -19,7 +19,6 @@ from mooring.framework.config.args import (
     cpu_and_memory,
 )
 from mooring.framework.config.durations import Duration
-from mooring.framework.config.feature_gates import can_wait_for_devices
 from mooring.framework.config.types import (
     DEFAULT_SCHEDULER_NAME,
     ClientConnectionConfiguration,
@@ -32,32 +31,32 @@ from mooring.framework.config.types import (
     PluginSet,
 )
 
-_DEFAULT_PLUGINS = (
-    ("SchedulingGates", 0),
-    ("PrioritySort", 0),
-    ("NodeUnschedulable", 0),
-    ("NodeName", 0),
-    ("TaintToleration", 3),
-    ("NodeAffinity", 2),
-    ("NodePorts", 0),
-    ("NodeResourcesFit", 1),
-    ("VolumeRestrictions", 0),
-    ("NodeVolumeLimits", 0),
-    ("VolumeBinding", 0),
-    ("VolumeZone", 0),
-    ("PodTopologySpread", 2),
-    ("InterPodAffinity", 2),
-    ("DynamicResources", 2),
-    ("DefaultPreemption", 0),
-    ("NodeResourcesBalancedAllocation", 1),
-    ("ImageLocality", 1),
-    ("DefaultBinder", 0),
-)
+_DEFAULT_PLUGINS = {
+    "SchedulingGates": 0,
+    "PrioritySort": 0,
+    "NodeName": 0,
+    "NodeUnschedulable": 0,
+    "TaintToleration": 3,
+    "NodeAffinity": 2,
+    "NodePorts": 0,
+    "NodeResourcesFit": 1,
+    "VolumeRestrictions": 0,
+    "NodeVolumeLimits": 0,
+    "VolumeBinding": 0,
+    "VolumeZone": 0,
+    "PodTopologySpread": 2,
+    "InterPodAffinity": 2,
+    "DynamicResources": 2,
+    "DefaultPreemption": 0,
+    "NodeResourcesBalancedAllocation": 1,
+    "ImageLocality": 1,
+    "DefaultBinder": 0,
+    "NodeDeclaredFeatures": 0,
+}
 """Upstream's default plugins with their weights, in its order, which is the order of execution. A plugin that scores
 with weight 0 counts with 1."""
 _GATED_PLUGINS = (
-    ("NodeDeclaredFeatures", (("NodeDeclaredFeatures", 0),)),
-    ("GangScheduling", (("GangScheduling", 0),)),
+    ("GenericWorkload", (("GangScheduling", 0),)),
     ("TopologyAwareWorkloadScheduling", (("TopologyPlacementGenerator", 0), ("PodGroupPodsCount", 1))),
 )
 """Gate -> plugins that it adds at the end."""
@@ -119,7 +118,10 @@ def _complete_profile(profile: KubeSchedulerProfile, gates: Mapping[str, bool]) 
 
 def default_plugins(gates: Mapping[str, bool]) -> PluginSet:
     """The multiPoint set of a profile that says nothing. Its order is the order of execution at every point."""
-    listed = list(_DEFAULT_PLUGINS)
+    listed = list(_DEFAULT_PLUGINS.items())
+    if gates["InPlacePodVerticalScalingSchedulerPreemption"]:
+        place = next(place for place, (name, _) in enumerate(listed) if name == "NodeResourcesFit")
+        listed.insert(place, ("DeferredPodScheduling", 0))
     for gate, plugins in _GATED_PLUGINS:
         if gates[gate]:
             listed += plugins
@@ -186,5 +188,5 @@ def _complete_timeouts(args: DynamicResourcesArgs, gates: Mapping[str, bool]) ->
     empty."""
     if args.filter_timeout is None and gates["DRASchedulerFilterTimeout"]:
         args.filter_timeout = Duration.of_seconds(10)
-    if args.binding_timeout is None and can_wait_for_devices(gates):
+    if args.binding_timeout is None and gates["DRADeviceBindingConditions"]:
         args.binding_timeout = Duration.of_seconds(600)

@@ -65,11 +65,6 @@ def with_defaults(chosen: Mapping[str, bool] | None) -> dict[str, bool]:
     return {**DEFAULTS, **(chosen or {})}
 
 
-def can_wait_for_devices(gates: Mapping[str, bool]) -> bool:
-    """Whether DynamicResources has a binding timeout: that takes both of two gates."""
-    return gates["DRADeviceBindingConditions"] and gates["DRAResourceClaimDeviceStatus"]
-
-
 DEFAULTS: Mapping[str, bool] = {name: gate.default for name, gate in GATES.items()}
 
 _TRUE = frozenset(("1", "t", "T", "true", "TRUE", "True"))
@@ -168,10 +163,15 @@ def _of_stages(chosen: Mapping[str, bool]) -> dict[str, bool]:
 def _check_needs(gates: Mapping[str, bool]) -> None:
     """Refuse gates that are on while a gate that they depend on is off. Defaults are included: switching one off may
     be enough."""
-    faults = []
-    for name, needed in NEEDS.items():
-        missing = [other for other in needed if not gates[other]]
-        if gates[name] and missing:
-            faults.append(f"{name} is enabled, but depends on features that are disabled: [{' '.join(missing)}]")
+    faults = [
+        f"{name} is enabled, but depends on features that are disabled: [{' '.join(missing)}]"
+        for name in NEEDS
+        if (missing := _missing(name, gates))
+    ]
     if faults:
         raise GateError(aggregate(faults))
+
+
+def _missing(name: str, gates: Mapping[str, bool]) -> list[str]:
+    """The gates that are off and that a gate needs which is on."""
+    return [other for other in NEEDS.get(name, ()) if not gates[other]] if gates[name] else []

@@ -7,9 +7,10 @@ from typing import Any
 import msgspec
 
 from mooring.framework.config.durations import Duration
-from mooring.framework.config.feature_gates import DEFAULTS
+from mooring.framework.config.feature_gates import DEFAULTS, GATES, NEEDS
 from mooring.framework.config.types import KubeSchedulerConfiguration
 from mooring.kit.shown_text import shown_url
+from mooring.model.release import RULES, RULES_BEFORE
 
 # ---- A configuration in the form of a file
 
@@ -59,6 +60,24 @@ class SchedulerSettings(msgspec.Struct, frozen=True):
     gates: Mapping[str, bool] = msgspec.field(default_factory=dict)
     file: str = ""
     """The file that they were read from, for error messages."""
+    rules: str = RULES
+    """The minor release of Kubernetes by whose rules the scheduler decided."""
+    dropped: tuple[str, ...] = ()
+    """Feature gates of other rules that do not exist any more, or cannot be changed any more: they have no effect."""
+
+    def notes(self, what: str) -> list[str]:
+        """What a user must know before decisions are compared; `what` has the settings: `the recording`."""
+        if self.rules == RULES:
+            return []
+        gone = (
+            f"; without the feature gates {', '.join(self.dropped)}, which {RULES} does not have or has locked"
+            if self.dropped
+            else ""
+        )
+        return [
+            f"{what} was made with the rules of Kubernetes {self.rules}, and this version of Mooring has those of {RULES}: "
+            f"decisions and messages may differ{gone}"
+        ]
 
     @property
     def gates_text(self) -> str:
@@ -70,7 +89,7 @@ def settings_object(config: KubeSchedulerConfiguration, gates: Mapping[str, bool
     """The settings to be written into a snapshot."""
     written = as_shown_object(config)
     chosen = {name: on for name, on in (gates or {}).items() if DEFAULTS.get(name) is not on}
-    return {"apiVersion": API_VERSION, "kind": KIND, "configuration": written, "featureGates": chosen}
+    return {"apiVersion": API_VERSION, "kind": KIND, "rules": RULES, "configuration": written, "featureGates": chosen}
 
 
 def is_settings(kind: str, api_version: str) -> bool:
@@ -85,4 +104,28 @@ def read_settings(written: Mapping[str, Any], file: str) -> SchedulerSettings | 
         return None
     if not all(isinstance(on, bool) for on in gates.values()):
         return None
-    return SchedulerSettings(configuration, gates, file)
+    rules = written.get("rules", RULES_BEFORE)
+    if not isinstance(rules, str):
+        return None
+    dropped = () if rules == RULES else tuple(sorted(name for name, on in gates.items() if _is_past(name, on)))
+    kept = {name: on for name, on in gates.items() if name not in dropped}
+    if rules != RULES:
+        _switch_off_dependants(kept)
+    return SchedulerSettings(configuration, kept, file, rules, dropped)
+
+
+def _is_past(name: str, on: bool) -> bool:
+    """Whether a feature gate of other rules is gone, or is locked to another value."""
+    gate = GATES.get(name)
+    return gate is None or (gate.is_locked and gate.default is not on)
+
+
+def _switch_off_dependants(gates: dict[str, bool]) -> None:
+    """Switch off gates that are on by default under these rules and depend on a gate that was off under other rules."""
+    gates_before = -1
+    while gates_before != len(gates):  # one may depend on another
+        gates_before = len(gates)
+        off = {name for name, on in gates.items() if not on}
+        gates |= {
+            name: False for name, needed in NEEDS.items() if name not in gates and DEFAULTS[name] and off & {*needed}
+        }

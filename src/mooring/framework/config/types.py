@@ -121,6 +121,8 @@ class Plugins(Section):
     """For pod groups, with the gate TopologyAwareWorkloadScheduling; at most one plugin."""
     placement_score: PluginSet = field(default_factory=PluginSet)
     """For pod groups, with the same gate."""
+    pod_group_post_filter: PluginSet = field(default_factory=PluginSet)
+    """For pod groups that do not fit, with the gate GenericWorkload."""
 
     def by_point(self) -> dict[str, PluginSet]:
         """The sets under the names they have in a file, `multiPoint` among them."""

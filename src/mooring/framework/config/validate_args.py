@@ -22,7 +22,6 @@ from mooring.framework.config.args import (
     VolumeBindingArgs,
 )
 from mooring.framework.config.durations import Duration
-from mooring.framework.config.feature_gates import can_wait_for_devices
 from mooring.framework.config.problems import aggregate, duplicate, forbidden, invalid, required, unsupported
 from mooring.model.meta import Requirement
 from mooring.model.names import label_value_faults, qualified_name_faults
@@ -123,7 +122,7 @@ def _dynamic_resources(path: str, args: DynamicResourcesArgs, gates: Gates) -> I
     elif timeout is not None and timeout < Duration():
         yield invalid(f"{path}.filterTimeout", timeout, "must be zero or positive")
     timeout = args.binding_timeout
-    if timeout is not None and not can_wait_for_devices(gates):
+    if timeout is not None and not gates["DRADeviceBindingConditions"]:
         why = "DRADeviceBindingConditions or DRAResourceClaimDeviceStatus feature gate is disabled"
         yield forbidden(f"{path}.bindingTimeout", why)
     elif timeout is not None and timeout < Duration.of_seconds(1):
@@ -244,7 +243,8 @@ def _label_problems(path: str, line: Requirement) -> Iterator[str]:
     if faults:
         yield invalid(f"{path}.key", line.key, "; ".join(faults))
     for place, value, why in faults_of_values(line.operator, values):
-        yield invalid(f"{path}.values{place}", value, why)
+        # An empty list that is written shows as one, and one that is left out as null.
+        yield invalid(f"{path}.values{place}", line.values if value is None else value, why)
     for i, value in enumerate(values):
         faults = label_value_faults(value)
         if faults:

@@ -6,7 +6,6 @@ from urllib.parse import urlsplit
 from mooring.framework.config.problems import duplicate, invalid, quote, required, show
 from mooring.framework.config.types import (
     API_VERSION,
-    ClientConnectionConfiguration,
     Extender,
     ExtenderManagedResource,
     KubeSchedulerConfiguration,
@@ -33,7 +32,8 @@ def validate(config: KubeSchedulerConfiguration, gates: Mapping[str, bool]) -> l
 
 def _problems(config: KubeSchedulerConfiguration, gates: Mapping[str, bool]) -> Iterator[str]:
     """In upstream's order: operators compare the texts."""
-    yield from _client_problems(config.client_connection)
+    if config.client_connection.burst < 0:  # Parity: negative qps are allowed; client-go takes them for unlimited
+        yield invalid("clientConnection.burst", config.client_connection.burst, "must be non-negative")
     yield from _election_problems(config.leader_election)
     if config.parallelism <= 0:
         yield invalid("parallelism", config.parallelism, "should be an integer value greater than zero")
@@ -46,12 +46,6 @@ def _problems(config: KubeSchedulerConfiguration, gates: Mapping[str, bool]) -> 
     yield from _all_extender_problems(config.extenders)
     if config.tracing is not None:
         yield from _tracing_problems(config.tracing)
-
-
-def _client_problems(connection: ClientConnectionConfiguration) -> Iterator[str]:
-    """Parity: negative qps are allowed; client-go takes them for unlimited."""
-    if connection.burst < 0:
-        yield invalid("clientConnection.burst", connection.burst, "must be non-negative")
 
 
 def _election_problems(election: LeaderElectionConfiguration) -> Iterator[str]:

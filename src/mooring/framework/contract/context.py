@@ -1,7 +1,7 @@
 """The context of one attempt to place one pod: what the framework hands to every plugin that takes part."""
 
-from collections.abc import Callable, Hashable
-from typing import Any, Protocol, TypeVar, cast
+from collections.abc import Callable, Hashable, Mapping
+from typing import Any, ClassVar, Protocol, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,10 +28,6 @@ The pod is assumed with it."""
 DEVICE_TOTALS = "mooring/device-totals"
 """In the state: a function of an extended resource and rows that returns how many devices serve it there, and how many of
 these are taken; None where no device class serves it."""
-
-GROUP_TRIAL = "mooring/group-trial"
-"""Written into the state of an attempt while Permit is asked what it would say, if the pod's group were to go: nothing
-must follow from it."""
 
 
 class CycleState:
@@ -101,7 +97,9 @@ class KeptValues:
 class ValuesByPart(Protocol):
     """Access to the values that plugins keep for the parts of one shape."""
 
-    def values(self, part: PodPart) -> KeptValues: ...
+    @property
+    def values(self) -> Mapping[PodPart, KeptValues]:
+        """Every part has its values. Hot: a mapping, because plugins read from it six times in a decision."""
 
 
 class SchedulingContext:
@@ -109,6 +107,9 @@ class SchedulingContext:
     what-if."""
 
     __slots__ = ("_kept", "caller", "cluster", "nodes", "pod", "seed", "shape", "state", "wrap")
+
+    is_resize: ClassVar[bool] = False
+    """Whether the attempt is about a pod on a node whose resize was deferred (`ResizeContext`)."""
 
     def __init__(
         self, pod: Pod, cluster: Cluster, seed: int, kept: ValuesByPart, caller: PluginCaller = _PLAIN
@@ -128,7 +129,7 @@ class SchedulingContext:
 
     def on(self, nodes: NodeTable, state: CycleState) -> "SchedulingContext":
         """This attempt in a what-if: other counts on the nodes, another state of the plugins."""
-        other: SchedulingContext = object.__new__(SchedulingContext)
+        other: SchedulingContext = object.__new__(type(self))
         for name in SchedulingContext.__slots__:
             setattr(other, name, getattr(self, name))
         other.nodes, other.state = nodes, state
@@ -156,7 +157,7 @@ class SchedulingContext:
 
     def of_shape(self, key: Hashable, build: Callable[[], T], part: PodPart = PodPart.WHOLE) -> T:
         """A value that follows from a part of the pod's shape (and the key) alone: built once, then kept."""
-        values = self._kept.values(part)
+        values = self._kept.values[part]
         kept = values.kept.get(key)  # Hot: six times in a decision, and nearly always it is there
         if kept is not None and kept[0] == 0:
             value: T = kept[1]
@@ -169,7 +170,7 @@ class SchedulingContext:
 
         Versions are below 0, because those of `of_shape` and `of_nodes` are not.
         """
-        values, version = self._kept.values(PodPart.REQUESTS), -1 - self.nodes.amounts.resources_version
+        values, version = self._kept.values[PodPart.REQUESTS], -1 - self.nodes.amounts.resources_version
         kept = values.kept.get(key)
         if kept is not None and kept[0] == version:
             value: T = kept[1]
@@ -181,4 +182,13 @@ class SchedulingContext:
 
         The version is one more than the end of the log, because 0 belongs to `of_shape`.
         """
-        return self._kept.values(part).get(key, self.nodes.node_touches.end + 1, build)
+        return self._kept.values[part].get(key, self.nodes.node_touches.end + 1, build)
+
+
+class ResizeContext(SchedulingContext):
+    """The context of an attempt to make room for a resize (gate InPlacePodVerticalScalingSchedulerPreemption). Plugins with
+    `skips_resizes` are not asked in it. No answer is kept: it depends on the node that the pod is on."""
+
+    __slots__ = ()
+
+    is_resize = True

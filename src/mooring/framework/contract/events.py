@@ -29,21 +29,38 @@ class Action(IntFlag):
     UPDATE_NODE_CONDITION = 32
     UPDATE_NODE_ANNOTATION = 64
     UPDATE_NODE_DECLARED_FEATURE = 128
-    UPDATE_POD_LABEL = 256
-    UPDATE_POD_SCALE_DOWN = 512
-    UPDATE_POD_TOLERATION = 1024
-    UPDATE_POD_SCHEDULING_GATES_ELIMINATED = 2048
-    UPDATE_POD_GENERATED_RESOURCE_CLAIM = 4096
-    UPDATE = 8188
+    UPDATE_NODE_PREEMPTION_POLICY = 256
+    UPDATE_POD_LABEL = 512
+    UPDATE_POD_SCALE_DOWN = 1024
+    UPDATE_POD_SCALE_UP = 2048
+    UPDATE_POD_TOLERATION = 4096
+    UPDATE_POD_SCHEDULING_GATES_ELIMINATED = 8192
+    UPDATE_POD_GENERATED_RESOURCE_CLAIM = 16384
+    UPDATE = 32764
     """All bits of updates together."""
-    ALL = 8191
+    ALL = 32767
 
 
-POD, ASSIGNED_POD, UNSCHEDULABLE_POD = "Pod", "AssignedPod", "UnschedulablePod"
+POD = "Pod"
+"""In a registration: all three kinds of pods below. No event that comes in has it."""
+ASSIGNED_POD = "AssignedPod"
+"""A pod that is on a node."""
+UNSCHEDULED_POD = "UnscheduledPod"
+"""A pod without a node, other than the one that is asked about."""
+TARGET_POD = "TargetPod"
+"""The very pod that waits and is asked about: its own update."""
+UNSCHEDULABLE_POD = "UnschedulablePod"
+"""In a registration: any pod without a node, be it the one that is asked about or another. The name is that of
+Kubernetes 1.36; plugins that use it keep working."""
 NODE = "Node"
-"""Pods and nodes, which have events of their own. All other kinds have their name in `KindSpec.event`."""
+"""Nodes, as pods, have events of their own. All other kinds have their name in `KindSpec.event`."""
 ANYTHING = "*"
 """In a registration: objects of any kind."""
+_PODS_MEANT = {
+    POD: (ASSIGNED_POD, UNSCHEDULED_POD, TARGET_POD),
+    UNSCHEDULABLE_POD: (UNSCHEDULED_POD, TARGET_POD),
+}
+"""Registrations for several kinds of pods."""
 
 _ACTION_NAMES = {
     Action.ADD: "Add",
@@ -56,8 +73,10 @@ _ACTION_NAMES = {
     Action.UPDATE_NODE_CONDITION: "UpdateNodeCondition",
     Action.UPDATE_NODE_ANNOTATION: "UpdateNodeAnnotation",
     Action.UPDATE_NODE_DECLARED_FEATURE: "UpdateNodeDeclaredFeature",
+    Action.UPDATE_NODE_PREEMPTION_POLICY: "UpdateNodePreemptionPolicy",
     Action.UPDATE_POD_LABEL: "UpdatePodLabel",
     Action.UPDATE_POD_SCALE_DOWN: "UpdatePodScaleDown",
+    Action.UPDATE_POD_SCALE_UP: "UpdatePodScaleUp",
     Action.UPDATE_POD_TOLERATION: "UpdatePodToleration",
     Action.UPDATE_POD_SCHEDULING_GATES_ELIMINATED: "UpdatePodSchedulingGatesEliminated",
     Action.UPDATE_POD_GENERATED_RESOURCE_CLAIM: "UpdatePodGeneratedResourceClaim",
@@ -108,17 +127,17 @@ class ClusterEvent:
         """
         if self.is_wildcard:
             return True
-        same = self.resource in (incoming.resource, ANYTHING) or (
-            self.resource == POD and incoming.resource in (ASSIGNED_POD, UNSCHEDULABLE_POD)
-        )
+        same = self.resource in (incoming.resource, ANYTHING) or incoming.resource in _PODS_MEANT.get(self.resource, ())
         # Hot: as plain numbers; IntFlag makes an Action of what they have in common, in 0.7 µs
         return same and int.__and__(self.action, incoming.action) != 0 and incoming.action <= self.action
 
 
 ASSIGNED_POD_ADD = ClusterEvent(ASSIGNED_POD, Action.ADD)
 ASSIGNED_POD_DELETE = ClusterEvent(ASSIGNED_POD, Action.DELETE)
-UNSCHEDULABLE_POD_ADD = ClusterEvent(UNSCHEDULABLE_POD, Action.ADD)
-UNSCHEDULABLE_POD_UPDATE = ClusterEvent(UNSCHEDULABLE_POD, Action.UPDATE)
+UNSCHEDULED_POD_ADD = ClusterEvent(UNSCHEDULED_POD, Action.ADD)
+UNSCHEDULED_POD_UPDATE = ClusterEvent(UNSCHEDULED_POD, Action.UPDATE)
+UNSCHEDULED_POD_DELETE = ClusterEvent(UNSCHEDULED_POD, Action.DELETE)
+TARGET_POD_UPDATE = ClusterEvent(TARGET_POD, Action.UPDATE)
 UNSCHEDULABLE_TIMEOUT = ClusterEvent(ANYTHING, Action.ALL, "UnschedulableTimeout")
 """The flush of pods that were unschedulable for too long."""
 FORCE_ACTIVATE = ClusterEvent(ANYTHING, Action.ALL, "ForceActivate")
@@ -147,6 +166,9 @@ class EventKeys(msgspec.Struct, frozen=True):
     of_pod: Callable[[Pod], Iterable[Hashable]]
     of_change: Callable[[Change], Iterable[Hashable] | None]
     """None: the change may be about any pod."""
+    narrows: bool = False
+    """Whether these are the keys of a PreQueueingHint of upstream. With the gate SchedulerPreQueueingHints no plugin is asked
+    about pods that no such keys name."""
 
 
 class Registration(msgspec.Struct, frozen=True):
@@ -185,16 +207,6 @@ def nodes_of(change: Change) -> tuple[Node | None, Node | None]:
 def new_node_of(change: Change) -> Node:
     """The node as it is now: for events that are never removals."""
     return cast("Node", change.new)
-
-
-def is_itself(pod: Pod, change: Change) -> bool:
-    """Whether it is the waiting pod that was added or updated."""
-    new = cast("Pod | None", change.new)
-    return new is not None and new.id == pod.id
-
-
-ITSELF = EventKeys(lambda pod: (pod.id,), lambda change: () if change.new is None else (cast("Pod", change.new).id,))
-"""The keys of hints that say no unless `is_itself` says yes."""
 
 
 def has_place(pod: Pod) -> bool:

@@ -1,38 +1,38 @@
-"""The two extension points of pod groups, which are asked once for a group and not for each pod (points.py has the others),
-with the context of an attempt for a group, and the placements that they talk about.
+"""The extension points of pod groups, which are asked for a group and not for each pod (points.py has the others), with the
+context of an attempt for a group, and the placements that they talk about.
 
-They need the gate TopologyAwareWorkloadScheduling. The scheduler tries the group in each placement that PlacementGenerate
-gives, and takes the one with the highest score among those where enough members fit. `plain.py` has both in the plain form:
-names of nodes instead of rows, one placement at a time.
+PlacementGenerate and PlacementScore need the gate TopologyAwareWorkloadScheduling. The scheduler tries the group in each
+placement that PlacementGenerate gives, and takes the one with the highest score among those where enough members fit.
+`plain.py` has these two in the plain form: names of nodes instead of rows, one placement at a time.
 """
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Generator, Mapping, Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from mooring.api.kinds.scheduling import POD_GROUP
 from mooring.cluster.cluster import Cluster
 from mooring.cluster.columns.kernels import Mask
 from mooring.cluster.nodes.table import NodeTable
-from mooring.cluster.pods.pod_groups import PodGroupMembers
-from mooring.framework.contract.context import CycleState
+from mooring.cluster.pods.group_tree import GroupName
+from mooring.framework.contract.context import CycleState, SchedulingContext
 from mooring.framework.contract.plugin_caller import PluginCaller
 from mooring.framework.contract.points import Plugin, Scores
 from mooring.framework.contract.status import PluginError, Rejection
 from mooring.model.pod import Pod
-from mooring.model.workloads import PodGroup
+from mooring.model.workloads import AnyPodGroup
 
 _PLAIN = PluginCaller()
 
 
-def group_not_found(key: str) -> str:
-    """Upstream's words for a PodGroup that does not exist; they name it without its namespace."""
-    return f'podgroup.{POD_GROUP.group} "{key.partition("/")[2]}" not found'
+def group_not_found(name: GroupName) -> str:
+    """Upstream's words for a group that does not exist."""
+    kind = "composite pod group" if name.is_composite else "pod group"
+    return f"{kind} object not found for {kind} {name.key}"
 
 
 # Hot: there may be hundreds of each in an attempt, and structs take a third of the time of dataclasses.
@@ -66,12 +66,21 @@ class PodGroupAssignments(msgspec.Struct, frozen=True, eq=False):
     (`PlacementScorePlugin.grows_with_pods`)."""
 
 
-class PodGroupContext:
-    """The context of an attempt for a group. `pods` are the members that are tried, in this order; `state` is what plugins
-    carry from PlacementGenerate to PlacementScore."""
+class PlacementProgress(msgspec.Struct, frozen=True):
+    """How far the trial of a group in a placement is: pods of a PodGroup, or groups of a CompositePodGroup."""
 
-    def __init__(self, pods: Sequence[Pod], cluster: Cluster, caller: PluginCaller = _PLAIN) -> None:
-        """There must be at least one pod; all are members of one group."""
+    remaining: int
+    """Those that were not tried yet."""
+    scheduled: int
+    """Those that have a node, from before or in this trial."""
+
+
+class PodGroupContext:
+    """The context of an attempt for a group. `pods` are the members that are tried, in this order, of all groups in it;
+    `state` is what plugins carry from PlacementGenerate to PlacementScore."""
+
+    def __init__(self, name: GroupName, pods: Sequence[Pod], cluster: Cluster, caller: PluginCaller = _PLAIN) -> None:
+        self.name = name
         self.pods = tuple(pods)
         self.cluster = cluster
         self.state = CycleState()
@@ -94,21 +103,24 @@ class PodGroupContext:
     @property
     def key(self) -> str:
         """Namespace and name of the group."""
-        return self.pods[0].group_key or ""
+        return self.name.key
 
     @cached_property
-    def declared(self) -> PodGroup:
-        """The PodGroup object; raises PluginError in upstream's words if it does not exist."""
-        found = self.cluster.pod_group(self.key)
+    def declared(self) -> AnyPodGroup:
+        """The PodGroup or CompositePodGroup; raises PluginError in upstream's words if it does not exist."""
+        found = self.cluster.group_tree.find(self.name)
         if found is None:
-            raise PluginError(group_not_found(self.key))
+            raise PluginError(group_not_found(self.name))
         return found
 
     @property
-    def members(self) -> PodGroupMembers:
-        """All members that the scheduler knows, by how far they have come."""
-        groups = self.cluster.groups
-        return (groups.of(self.pods[0]) if groups is not None else None) or PodGroupMembers()
+    def scheduled(self) -> list[Pod]:
+        """The pods of all groups in it that have a node, or are about to."""
+        found: list[Pod] = []
+        for key in self.cluster.group_tree.leaves(self.name) if self.cluster.groups is not None else ():
+            members = self.cluster.groups.named(key)  # type: ignore[union-attr]
+            found += [*members.assigned.values(), *members.assumed.values()]
+        return found
 
 
 class RowsByPlacement:
@@ -138,6 +150,22 @@ class RowsByPlacement:
         if len(self._starts):
             sums[..., self._are_filled] = np.add.reduceat(numbers, self._starts, axis=-1)
         return sums
+
+
+class PlacementFeasiblePlugin(Plugin):
+    """Says whether enough of a group fit. It is not configured: a profile has it with any other point of the plugin."""
+
+    @abstractmethod
+    def placement_feasible(self, group: PodGroupContext, progress: PlacementProgress) -> Rejection | None:
+        """Asked before the first pod (or group of a CompositePodGroup) is tried, and after each. None: enough fit; Wait: more
+        are needed; Unschedulable: even if all that remain fit, they are too few, and the trial ends."""
+
+    def enough_members(self, group: PodGroupContext) -> int | None:
+        """How many pods of a PodGroup must have a node, if the number alone decides; None: it does not.
+
+        Hot: where all plugins say, placements in which too few fit by their sums are not tried.
+        """
+        return None
 
 
 class PlacementGeneratePlugin(Plugin):
@@ -179,8 +207,86 @@ class PlacementScorePlugin(Plugin):
         return cls.normalize_placements is not PlacementScorePlugin.normalize_placements
 
 
+# ---- PodGroupPostFilter: a way to make room for a group that does not fit. Needs the gate GenericWorkload.
+
+
+UNSCHEDULABLE_GROUP = "pod group is unschedulable"
+"""Upstream's words: they end up in conditions of pods and pod groups, alone or with more after them."""
+
+
+def tells_of_group(message: str) -> bool:
+    """Whether the message of a member is that of its group: the member fits, or was not tried."""
+    return message.startswith((UNSCHEDULABLE_GROUP, "minCount ("))
+
+
+class GroupFitError(msgspec.Struct, frozen=True):
+    """A pod group of which not enough members fit."""
+
+    name: GroupName
+    """The root."""
+    group: AnyPodGroup
+    members: tuple[Pod, ...]
+    """The members that were tried, or would have been, in this order."""
+    cluster: Cluster
+    contexts: tuple[SchedulingContext | None, ...] = ()
+    """For each of the members the context of its attempt; None: it was not tried."""
+
+
+class PodsLeave(msgspec.Struct, frozen=True):
+    """The question of a search: does the group fit when these pods have left?"""
+
+    pods: tuple[Pod, ...]
+
+
+class MembersPlaced(Protocol):
+    """The answer to PodsLeave, if the group fits: nodes for its members. They stay the same from now on."""
+
+    @property
+    def nodes(self) -> Mapping[str, str]:
+        """Key of a member -> its node, in the order in which the members were tried."""
+
+    def reprieve(self, pods: Sequence[Pod]) -> bool:
+        """Put pods back that have left. False: the members do not fit on their nodes with them, so they stay away."""
+
+
+class GroupRoom(msgspec.Struct, frozen=True):
+    """There is room for the group, or there will be: the message says how."""
+
+    message: str
+    nominated: Mapping[str, str]
+    """Key of a member -> the node to nominate it to; an empty name clears its nomination. Members that are not named keep
+    the nomination that they have."""
+    victims: tuple[Pod, ...] = ()
+    """Pods that have to leave, the most important first. There may be none."""
+    violations: int = 0
+    """How many of the victims violate a disruption budget."""
+    disrupted_groups: int = 0
+    """How many units among the victims are groups, or pods of groups."""
+
+
+GroupSearch = Generator[PodsLeave, MembersPlaced | Rejection, GroupRoom | Rejection]
+"""Yields at most one question, is sent nodes for the members or why there are none, and returns where room is or why there is
+none. The scheduler puts all pods back when the search is over."""
+
+
+class PodGroupPostFilterPlugin(Plugin):
+    """Makes room for a pod group that does not fit."""
+
+    @abstractmethod
+    def pod_group_post_filter(self, failure: GroupFitError) -> GroupSearch:
+        """Find room. Others evict the victims. After a rejection with the code Unschedulable the next plugin is asked; one
+        with the code UnschedulableAndUnresolvable ends PodGroupPostFilter."""
+
+    def eviction_began(self, pod: Pod) -> None:
+        """The victims for a group that this pod is a member of are about to be evicted."""
+
+    def eviction_ended(self, pod: Pod) -> None:
+        """All of these evictions were answered."""
+
+
 GROUP_POINTS: dict[str, type[Plugin]] = {
     "placementGenerate": PlacementGeneratePlugin,
     "placementScore": PlacementScorePlugin,
+    "podGroupPostFilter": PodGroupPostFilterPlugin,
 }
 """Configuration name -> point, after those of points.POINTS in the order in which upstream builds them."""

@@ -10,6 +10,7 @@ import msgspec
 from mooring.framework.config.types import Extender
 from mooring.model.meta import Condition, KubeObject
 from mooring.model.pod import Pod
+from mooring.model.workloads import AnyPodGroup
 
 # Hot: each bound pod is one Bind and one Record, and each preemption several of the others. As frozen dataclasses two of
 # them took 2.2 µs to make, as structs 0.3. They are in no reference cycle, so the garbage collector need not know of them.
@@ -47,6 +48,8 @@ class Record(msgspec.Struct, frozen=True, gc=False):
     reason: str
     action: str
     note: str
+    related: AnyPodGroup | None = None
+    """The group for which the pod is preempted."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,7 +42,7 @@ from mooring.framework.contract.points import Codes, FilterPlugin, Handle, Plugi
 from mooring.framework.contract.status import Rejection, curable
 from mooring.model.node import Node, Taint
 from mooring.model.pod import Pod
-from mooring.model.workloads import PodGroup
+from mooring.model.workloads import AnyPodGroup
 
 
 class NodeView:
@@ -146,13 +146,13 @@ class PlainPlugin:
         raise NotImplementedError
 
     def placements(
-        self, group: PodGroup, pods: Sequence[Pod], nodes: Sequence[NodeView]
+        self, group: AnyPodGroup, pods: Sequence[Pod], nodes: Sequence[NodeView]
     ) -> Mapping[str, Sequence[str]] | str | Rejection:
         """The sets of nodes on which to try the group: names of nodes by the name of the set; or why it can go nowhere.
         `pods` are the members that wait."""
         raise NotImplementedError
 
-    def score_placement(self, group: PodGroup, placement: PlacementView) -> int:
+    def score_placement(self, group: AnyPodGroup, placement: PlacementView) -> int:
         """How good a set of nodes is where the group fits, from 0 to 100, or anything if there is a
         `normalize_placements`."""
         raise NotImplementedError
@@ -225,10 +225,8 @@ class _LiftedScore(_Lifted, ScorePlugin):
     """One call a node; scores are checked here, where the plugin can still be named."""
 
     def score(self, context: SchedulingContext, rows: Rows) -> Scores | None:
-        return np.array([self._score(context.pod, node) for node in _views(context, rows)], np.int64)
-
-    def _score(self, pod: Pod, node: NodeView) -> int:
-        return _whole(self._plugin.score(pod, node), "score")
+        score, pod = self._plugin.score, context.pod
+        return np.array([_whole(score(pod, node), "score") for node in _views(context, rows)], np.int64)
 
 
 class _LiftedNormalizedScore(_LiftedScore):

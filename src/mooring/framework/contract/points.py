@@ -48,6 +48,7 @@ from mooring.kit.metrics import MetricRegistry as MetricRegistry
 from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
 from mooring.model.shape import PodPart
+from mooring.model.workloads import AnyPodGroup
 
 
 class Need(msgspec.Struct, frozen=True):
@@ -168,6 +169,9 @@ class Plugin(ABC):
     """Whether Filter is asked only about nodes that passed before, and PreScore is told which nodes are feasible. False: if
     these are most of the rows, all rows may be meant, those without a node too. Hot: on 100,000 nodes of which one is full,
     the list of the others takes 110 µs to make, and as much to index a column with."""
+    skips_resizes: ClassVar[bool] = False
+    """Whether PreFilter, Filter and PostFilter are left out for pods on nodes whose resize was deferred, because a resize
+    does not change what the plugin looks at."""
     annotations: ClassVar[Sequence[str]] = ()
     """The keys of annotations that the plugin reads, of any object: `example.com/watts`, or `example.com/*` for all keys that
     begin so. Dumps and recordings keep these; they leave out other annotations."""
@@ -218,9 +222,17 @@ class QueueSortPlugin(Plugin):
     def sort_key(self, pod: Pod, queued_at: float) -> Any:
         """Pods are taken in ascending order of this; `queued_at` is in seconds of the scheduler's clock."""
 
+    def group_sort_key(self, group: AnyPodGroup | None, pods: Sequence[Pod], queued_at: float) -> Any:
+        """The key of a pod group, which is taken as one with the members that wait; it is compared with those of pods."""
+        return self.sort_key(pods[0], queued_at)
+
 
 class PreFilterPlugin(Plugin):
     """Looks at the pod once an attempt, before Filter."""
+
+    is_asked_if_concerned: ClassVar[bool] = False
+    """Whether `pre_filter` says nothing (None) about pods that the plugin does not concern (`concerns`), so that it is not
+    asked about them."""
 
     @abstractmethod
     def pre_filter(self, context: SchedulingContext) -> NodeNames | Rejection | Skip | None:
@@ -301,6 +313,10 @@ class Nomination(msgspec.Struct, frozen=True):
 
     node_name: str
     victims: tuple[Pod, ...] = ()
+    message: str = ""
+    """Text for the fit error of the pod, which stays unschedulable until they have left."""
+    violations: int = 0
+    """How many of the victims violate a disruption budget."""
 
 
 class NoRoom(msgspec.Struct, frozen=True):
@@ -359,13 +375,6 @@ class PostFilterPlugin(Plugin):
     @abstractmethod
     def post_filter(self, failure: FitError) -> Nomination | NoRoom | Candidates:
         """Find room for a pod that fits nowhere, or say why that cannot be done. Others act on what it finds."""
-
-    def may_help(self, pod: Pod, cluster: Cluster) -> bool:
-        """Whether it could find room for this pod at all. A plugin that says False answers NoRoom whatever the nodes.
-
-        Hot: pod groups that it cannot help need not be tried in each placement.
-        """
-        return True
 
     def eviction_began(self, pod: Pod) -> None:
         """The victims that were found for the pod are being evicted."""
@@ -433,14 +442,6 @@ class PermitPlugin(Plugin):
 
     @abstractmethod
     def permit(self, context: SchedulingContext, node_name: str) -> Rejection | Wait | None: ...
-
-    def enough_members(self, pod: Pod) -> int | None:
-        """How many pods of the pod's group must have a node, this one included, for `permit` to let it go, where nothing
-        else matters; None: more matters.
-
-        Hot: then the scheduler knows whether a group is feasible from the number of members that fit.
-        """
-        return None
 
 
 class Pause(msgspec.Struct, frozen=True):

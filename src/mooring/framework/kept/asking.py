@@ -48,6 +48,8 @@ def scoring(plugin: ScorePlugin) -> str:
 
 def ask_filter(plugin: FilterPlugin, context: SchedulingContext, rows: Rows) -> Codes | None:
     """A filter's codes for these rows; whatever it raises, and a wrong number of codes, ends the attempt."""
+    if context.is_resize and plugin.skips_resizes:  # also where the profile disables its PreFilter, which skips it
+        return None
     try:
         codes = context.wrap("Filter", plugin.name, plugin.filter)(context, rows)
         if codes is not None:
@@ -75,6 +77,8 @@ def ask_filter_row(plugin: FilterPlugin, context: SchedulingContext, row: int) -
     if type(plugin).filter_row is FilterPlugin.filter_row:
         codes = ask_filter(plugin, context, np.array([row], np.intp))
         return 0 if codes is None else int(codes[0])
+    if context.is_resize and plugin.skips_resizes:
+        return 0
     try:
         wrap = context.wrap
         ask = plugin.filter_row if wrap is unwrapped else wrap("Filter", plugin.name, plugin.filter_row)

@@ -18,7 +18,15 @@ from mooring.cluster.nodes.table import NodeTable
 from mooring.framework.contract.context import KeptValues, SchedulingContext
 from mooring.framework.contract.points import Plugin, Rows
 from mooring.framework.kept.feasible import DEAD, PASSED, First
-from mooring.framework.kept.part_memo import Bookmark, ByteCount, PartMemo, PartOutcomes, PartQuestions
+from mooring.framework.kept.part_memo import (
+    PRE_FILTER,
+    PRE_SCORE,
+    Bookmark,
+    ByteCount,
+    PartMemo,
+    PartOutcomes,
+    PartQuestions,
+)
 from mooring.model.shape import PodPart
 
 MEMO_OVERHEAD_BYTES = 10_000
@@ -162,6 +170,21 @@ class _CombinedColumn:
         return other
 
 
+class _ValuesOfParts(dict[PodPart, KeptValues]):
+    """Values that plugins keep, by part of a shape. Shapes with the same part share them if the profile has questions about
+    the part. Hot: a part is looked up when a plugin first keeps something for it, because most parts are never asked for."""
+
+    __slots__ = ("_parts", "_places")
+
+    def __init__(self, parts: tuple[PartMemo, ...], places: Mapping[PodPart, int]) -> None:
+        self._parts, self._places = parts, places
+
+    def __missing__(self, part: PodPart) -> KeptValues:
+        place = self._places.get(part)
+        values = self[part] = KeptValues() if place is None else self._parts[place].values
+        return values
+
+
 class ShapeMemo:
     """Answers that a profile keeps for one shape.
 
@@ -178,8 +201,6 @@ class ShapeMemo:
     """Parts in `_filtering` whose answers change when pods come and go, and not only when nodes change. Hot: as a rule no
     node has changed."""
     _row_scoring: Sequence[PartMemo] = ()
-    _own_values: dict[PodPart, KeptValues] | None = None
-    """Values of plugins for parts that no plugin of the profile has questions about."""
     rejects_nothing = False
     """Whether no kept filter rejects a node, as of the last refresh: then a look at the column tells nothing."""
     _combined_first: _CombinedColumn | None = None
@@ -192,6 +213,7 @@ class ShapeMemo:
         a what-if is forgotten with it."""
         self.parts = parts
         self._places = places
+        self.values = _ValuesOfParts(parts, places)
         self._byte_count = byte_count or ByteCount()
         self._filters_at, self._scores_at = Bookmark(), Bookmark()
         """How far all parts, and not only these, have followed the changes of nodes."""
@@ -215,7 +237,7 @@ class ShapeMemo:
         nodes = context.nodes
         is_at_end = self._filters_at.is_at_end(nodes, nodes.node_touches)
         for part in self._row_filtering if is_at_end else self._filtering:
-            part.refresh_filters(context)
+            part.refresh(context, PRE_FILTER)
         if not is_at_end:
             self._filters_at.move(nodes, nodes.node_touches)
         sources = [part.first for part in self._filtering if part.first is not None]
@@ -264,7 +286,7 @@ class ShapeMemo:
         nodes = context.nodes
         is_at_end = self._scores_at.is_at_end(nodes, nodes.node_touches)
         for part in self._row_scoring if is_at_end else self._scoring:
-            part.refresh_scores(context)
+            part.refresh(context, PRE_SCORE)
         if not is_at_end:
             self._scores_at.move(nodes, nodes.node_touches)
         sources = [part.sum for part in self._scoring if part.sum is not None]
@@ -319,8 +341,7 @@ class ShapeMemo:
         """A copy that is not counted: an attempt that reads it leaves this one as it is."""
         other = ShapeMemo(tuple(part.copy() for part in self.parts), self._places)
         copy_of = dict(zip(self.parts, other.parts, strict=True))
-        if self._own_values is not None:
-            other._own_values = {part: values.copy() for part, values in self._own_values.items()}
+        other.values.update({part: kept.copy() for part, kept in self.values.items() if part not in self._places})
         other.pre_filter_outcomes, other.pre_score_outcomes = self.pre_filter_outcomes, self.pre_score_outcomes
         for name in ("_filtering", "_scoring", "_row_filtering", "_row_scoring"):
             setattr(other, name, [copy_of[part] for part in getattr(self, name)])
@@ -331,18 +352,6 @@ class ShapeMemo:
         other._combined_sum = None if self._combined_sum is None else self._combined_sum.copy(sums)
         return other
 
-    # ---- values of plugins
-
     def part(self, part: PodPart) -> PartMemo:
         """Return the memo of a part of the shape. The profile must have questions about this part."""
         return self.parts[self._places[part]]
-
-    def values(self, part: PodPart) -> KeptValues:
-        """Values that plugins keep for a part of the shape. Shapes with the same part share them if the profile has questions
-        about the part."""
-        place = self._places.get(part)
-        if place is not None:
-            return self.parts[place].values
-        if self._own_values is None:
-            self._own_values = {}
-        return self._own_values.setdefault(part, KeptValues())

@@ -301,11 +301,25 @@ class PartMemo:
         self.normalized = [KeptColumn(each, self.byte_count) for each in left.normalized]
         self._summed, self._sum_type = left.summed, left.sum_type
 
-    # ---- filters
+    def refresh(self, context: SchedulingContext, point: int) -> None:
+        """Ask the filters (after PRE_FILTER) or the scores (after PRE_SCORE) again about the rows that were touched since the
+        last time in what their answers depend on. A few rows are asked about one by one."""
+        is_filter, nodes = point == PRE_FILTER, context.nodes
+        log = nodes.node_touches if self.follows_nodes else nodes.touches
+        at = self._filters_at if is_filter else self._scores_at
+        rows = at.take_news(nodes, log)
+        if rows is None:
+            return
+        few = few_rows(rows)
+        if few is None:
+            (self._filter_rows if is_filter else self._score_rows)(context, rows)
+        else:
+            ask_row = self._filter_row if is_filter else self._score_row
+            for row in dict.fromkeys(few):  # Hot: a node that three victims left is there three times, 6 µs each
+                ask_row(context, row)
+        at.move(nodes, log)
 
-    def refresh_filters(self, context: SchedulingContext) -> None:
-        """Ask the filters again where something was touched that their answers depend on."""
-        self._refresh(context, self._filters_at, self._filter_row, self._filter_rows)
+    # ---- filters
 
     def _filter_row(self, context: SchedulingContext, row: int) -> None:
         """Hot: after a pod was placed one row is asked about, and for it NumPy's overhead would dominate."""
@@ -343,10 +357,6 @@ class PartMemo:
         self.byte_count.bytes += height
 
     # ---- scores
-
-    def refresh_scores(self, context: SchedulingContext) -> None:
-        """Ask the scores again where something was touched that they depend on."""
-        self._refresh(context, self._scores_at, self._score_row, self._score_rows)
 
     def _score_row(self, context: SchedulingContext, row: int) -> None:
         """Ask the kept scores of this part about one row, with plain numbers. Scores that need `normalize` are stored raw,
@@ -394,27 +404,6 @@ class PartMemo:
     def _make_sum(self, height: int) -> None:
         self.sum = np.zeros(height, self._sum_type)
         self.byte_count.bytes += self.sum.nbytes
-
-    def _refresh(
-        self,
-        context: SchedulingContext,
-        at: Bookmark,
-        ask_row: Callable[[SchedulingContext, int], None],
-        ask_rows: Callable[[SchedulingContext, Rows], None],
-    ) -> None:
-        """Ask about the rows that were touched since the bookmark, few of them one by one."""
-        nodes = context.nodes
-        log = nodes.node_touches if self.follows_nodes else nodes.touches
-        rows = at.take_news(nodes, log)
-        if rows is None:
-            return
-        few = few_rows(rows)
-        if few is None:
-            ask_rows(context, rows)
-        else:
-            for row in dict.fromkeys(few):  # Hot: a node that three victims left is there three times, 6 µs each
-                ask_row(context, row)
-        at.move(nodes, log)
 
     def copy(self) -> "PartMemo":
         """A copy that is not counted: refreshing it leaves this one as it is."""

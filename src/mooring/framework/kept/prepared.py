@@ -293,6 +293,8 @@ class PrePoints:
     def ask(self, point: str, plugin: Any, part: PodPart, feasible: FeasibleRows | None = None) -> Any:
         """Ask a plugin whose answer depends on more than the shape, unless it is known to skip. `part` is the one that a
         skip may follow from; `feasible` is for PreScore."""
+        if feasible is None and plugin.is_asked_if_concerned and not plugin.concerns(self._context.pod):
+            return None
         kept = self._memo.part(part)
         skip = plugin.name, point, self._labels_and_controller or self._kind_of_pod()
         if skip in kept.skips_for_now and kept.skips_for_now[skip] == plugin.version(self._context.cluster):
@@ -338,6 +340,8 @@ class PrePoints:
         wrap = self._context.wrap
         try:
             if point == "PreFilter":
+                if self._context.is_resize and plugin.skips_resizes:
+                    return SKIP
                 return wrap(point, plugin.name, plugin.pre_filter)(self._context)
             return wrap(point, plugin.name, plugin.pre_score)(self._context, rows)
         except Exception as fault:

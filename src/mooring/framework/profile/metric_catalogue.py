@@ -53,7 +53,12 @@ def _groups() -> dict[str, tuple[Description, ...]]:
 _GROUPS = _groups()
 
 POD_GROUPS = _GROUPS.pop("POD_GROUPS")
-BY_GATE = {"SchedulerAsyncAPICalls": _GROUPS.pop("ASYNC_CALLS"), "GenericWorkload": POD_GROUPS}
+PLACEMENTS = _GROUPS.pop("PLACEMENTS")
+BY_GATE = {
+    "SchedulerAsyncAPICalls": _GROUPS.pop("ASYNC_CALLS"),
+    "GenericWorkload": POD_GROUPS,
+    "TopologyAwareWorkloadScheduling": PLACEMENTS,
+}
 """Gate that is off by default -> the metrics that it adds."""
 
 HEALTH = _GROUPS.pop("HEALTH")
@@ -65,7 +70,7 @@ CATALOGUE: tuple[Description, ...] = sum(_GROUPS.values(), start=())
 
 _BY_NAME = {metric.name: metric for metric in CATALOGUE}
 PREEMPTION_ATTEMPTS = _BY_NAME["scheduler_preemption_attempts_total"]
-CLAIM_CREATES = _BY_NAME["scheduler_resourceclaim_creates_total"]
+CLAIM_CREATES = _BY_NAME["dynamic_resource_allocation_resourceclaim_creates_total"]
 DEVICE_ALLOCATIONS = _BY_NAME["scheduler_dra_bindingconditions_allocations_total"]
 DEVICE_WAITS = _BY_NAME["scheduler_dra_bindingconditions_wait_duration_seconds"]
 BUILD_LABELS: Labels = _BY_NAME["kubernetes_build_info"].labels

@@ -24,7 +24,13 @@ from mooring.framework.config.types import (
     PluginSet,
 )
 from mooring.framework.contract.context import SchedulingContext
-from mooring.framework.contract.group_points import GROUP_POINTS, PlacementGeneratePlugin, PlacementScorePlugin
+from mooring.framework.contract.group_points import (
+    GROUP_POINTS,
+    PlacementFeasiblePlugin,
+    PlacementGeneratePlugin,
+    PlacementScorePlugin,
+    PodGroupPostFilterPlugin,
+)
 from mooring.framework.contract.points import (
     POINTS,
     BindPlugin,
@@ -113,7 +119,12 @@ _ALL_POINTS = {**POINTS, **GROUP_POINTS}
 
 _ATTRIBUTES = {point: re.sub("[A-Z]", lambda found: f"_{found[0].lower()}", point) + "s" for point in _ALL_POINTS}
 """Point -> the attribute of a profile that lists its plugins: `preFilter` -> `pre_filters`."""
-_GROUP_GATE = "TopologyAwareWorkloadScheduling"
+_GATED_POINTS = {
+    "placementGenerate": "TopologyAwareWorkloadScheduling",
+    "placementScore": "TopologyAwareWorkloadScheduling",
+    "podGroupPostFilter": "GenericWorkload",
+}
+"""Point -> the gate without which nothing asks its plugins."""
 
 
 class _Refusal(ValueError):
@@ -137,9 +148,8 @@ class Profile:
     """The arguments of plugins that have any, by name."""
     placement_weights: dict[str, int] = field(default_factory=dict)
     """PlacementScore plugin -> what its scores are multiplied with."""
-    tries_placements: bool = False
-    """Whether pod groups are tried in placements (gate TopologyAwareWorkloadScheduling). Without it nothing asks the plugins
-    at PlacementGenerate and PlacementScore."""
+    unasked: frozenset[str] = frozenset(_GATED_POINTS)
+    """Points whose plugins nothing asks, because the gate of the point is off."""
     pre_enqueues: tuple[PreEnqueuePlugin, ...] = field(init=False)
     queue_sorts: tuple[QueueSortPlugin, ...] = field(init=False)
     pre_filters: tuple[PreFilterPlugin, ...] = field(init=False)
@@ -152,8 +162,10 @@ class Profile:
     pre_binds: tuple[PreBindPlugin, ...] = field(init=False)
     binds: tuple[BindPlugin, ...] = field(init=False)
     post_binds: tuple[PostBindPlugin, ...] = field(init=False)
+    placement_feasibles: tuple[PlacementFeasiblePlugin, ...] = field(init=False)
     placement_generates: tuple[PlacementGeneratePlugin, ...] = field(init=False)
     placement_scores: tuple[PlacementScorePlugin, ...] = field(init=False)
+    pod_group_post_filters: tuple[PodGroupPostFilterPlugin, ...] = field(init=False)
 
     def __post_init__(self, points: Mapping[str, Sequence[Plugin]]) -> None:
         """Distribute the plugins over the typed attributes, so that no code has to look points up by name."""
@@ -165,6 +177,13 @@ class Profile:
             listed = prepared.get(point, ())
             assert all(isinstance(plugin, _ALL_POINTS[point]) for plugin in listed), f"{listed} at {point}"
             setattr(self, attribute, listed)
+        made = self.plugins.values()
+        self.placement_feasibles = tuple(each for each in made if isinstance(each, PlacementFeasiblePlugin))
+
+    @property
+    def tries_placements(self) -> bool:
+        """Whether pod groups are tried in placements."""
+        return "placementGenerate" not in self.unasked
 
     def plugin(self, name: str) -> Plugin | None:
         """By its name; None if no extension point enables it."""
@@ -173,8 +192,8 @@ class Profile:
     def describe(self) -> dict[str, list[str]]:
         """Point -> plugin names, `Name*weight` where they score; points without plugins are left out, and so are those that
         nothing asks."""
-        asked = _ALL_POINTS if self.tries_placements else POINTS
-        listed = {point: getattr(self, attribute) for point, attribute in _ATTRIBUTES.items() if point in asked}
+        asked = {point: attribute for point, attribute in _ATTRIBUTES.items() if point not in self.unasked}
+        listed = {point: getattr(self, attribute) for point, attribute in asked.items()}
         described = {point: [plugin.name for plugin in plugins] for point, plugins in listed.items() if plugins}
         for point, weights in (("score", self.weights), ("placementScore", self.placement_weights)):
             if point in described:
@@ -288,7 +307,7 @@ def _build(written: KubeSchedulerProfile, registry: Registry, handle: Handle) ->
         made,
         args={config.name: config.args for config in written.plugin_config},
         placement_weights=_weights("placementScore", sets, made, points["placementScore"]),
-        tries_placements=handle.feature_gates.get(_GROUP_GATE, False),
+        unasked=frozenset(p for p, gate in _GATED_POINTS.items() if not handle.feature_gates.get(gate, False)),
     )
 
 

@@ -178,7 +178,7 @@ def anonymous_settings(book: NameBook, settings: JsonObject) -> JsonObject:
     kept = {name: _args(book, written[name]) for name in _KEPT if name in written}
     gates = {name: on for name, on in settings.get("featureGates", {}).items() if name in DEFAULTS}
     return {
-        **{name: settings[name] for name in ("apiVersion", "kind") if name in settings},
+        **{name: settings[name] for name in ("apiVersion", "kind", "rules") if name in settings},
         "configuration": {**kept, "profiles": profiles},
         "featureGates": gates,
     }

@@ -131,7 +131,7 @@ def _verdict(matcher: Matcher | CelFault, facts: Facts) -> bool | None:
     if isinstance(matcher, CelFault):
         return None
     try:
-        return matcher.matches(facts)[0]
+        return matcher.answer(facts)[0]
     except CelFault:
         return None
 

@@ -127,6 +127,12 @@ def _public_plugins(text: str) -> str:
 
 _same = dict.fromkeys
 """One rule for several fields."""
+_GROUP_NAMES: dict[str, Rule] = {
+    "priority_class_name": _public,
+    "preemption_policy": word,
+    "parent_composite_pod_group_name": _name,
+}
+"""Rules for the names in the spec of a PodGroup or a CompositePodGroup."""
 RULES: dict[type[Wire], dict[str, Rule]] = {
     ObjectMeta: {
         "name": _name,
@@ -149,6 +155,7 @@ RULES: dict[type[Wire], dict[str, Rule]] = {
     },
     # ---- nodes and pods
     node.NodeStatus: {"allocatable": _resources, "capacity": _resources, "declared_features": _features},
+    node.NodePodPreemptionPolicy: {"disable_resize_preemption": _each(NameBook.key)},
     node.Taint: {"key": NameBook.key, "value": NameBook.value, "effect": word},
     node.ContainerImage: {"names": _each(NameBook.image_on_node)},
     pod_spec.PodSpec: {
@@ -170,6 +177,7 @@ RULES: dict[type[Wire], dict[str, Rule]] = {
     pod_spec.ContainerPort: {"host_ip": NameBook.address, "protocol": word},
     pod_spec.ContainerStatus: {"name": _name, "allocated_resources": _resources},
     pod_spec.RestartRule: {"action": word},
+    pod_spec.VolumeMount: {"bind_mount_options": word},
     pod_spec.ResourceRequirements: {"requests": _resources, "limits": _resources},
     pod_spec.TopologySpreadConstraint: {
         "topology_key": NameBook.key,
@@ -184,14 +192,14 @@ RULES: dict[type[Wire], dict[str, Rule]] = {
     pod_spec.SchedulingGate: {"name": _name},
     pod_spec.SchedulingGroup: {"pod_group_name": _name},
     workloads.GroupTopology: {"key": NameBook.key},
-    workloads.PodGroupSpec: {"priority_class_name": _public, "disruption_mode": word},
+    workloads.PodGroupSpec: _GROUP_NAMES,
+    workloads.CompositePodGroupSpec: _GROUP_NAMES,
+    workloads.WorkloadReference: {"workload_name": _name, "template_name": _name},
     pod_spec.PodResourceClaim: {"name": _name, "resource_claim_name": _name, "resource_claim_template_name": _name},
     pod_spec.ContainerClaim: {"name": _name},
-    pod_spec.NodeAllocatableClaimStatus: {
-        "resource_claim_name": _name,
-        "containers": _each(_name),
-        "resources": _resources,
-    },
+    pod_spec.MappedResource: {"name": NameBook.resource, "quantity": _amount},
+    pod_spec.OverheadResource: {"name": NameBook.resource, **_same(("per_pod", "per_container"), _amount)},
+    pod_spec.NodeAllocatableClaimStatus: {"resource_claim_name": _name, "containers": _each(_name)},
     pod_spec.PodClaimStatus: {"name": _name, "resource_claim_name": _name},
     pod_spec.ExtendedClaimStatus: {"resource_claim_name": _name},
     pod_spec.RequestMapping: {
@@ -253,6 +261,7 @@ RULES: dict[type[Wire], dict[str, Rule]] = {
     devices.CelSelector: {"expression": lambda book, text: book.expressions.get(text) or book.name(text)},
     devices.OpaqueConfiguration: {"driver": _driver, "parameters": _drop},
     devices.CapacityRequirements: {"requests": _qualified},
+    devices.DerivedAttribute: {"name": NameBook.qualified, "expression": _name},
     devices.ExactDeviceRequest: {"device_class_name": _name, "allocation_mode": word},
     devices.DeviceSubRequest: {"name": NameBook.request, "device_class_name": _name, "allocation_mode": word},
     devices.DeviceRequest: {"name": NameBook.request},
@@ -269,6 +278,7 @@ RULES: dict[type[Wire], dict[str, Rule]] = {
         **_same(("pool", "device", "share_id"), _name),
         **_same(("binding_conditions", "binding_failure_conditions"), _each(_condition)),
         "consumed_capacity": _qualified,
+        "skip_node_operations": word,
     },
     devices.Allocation: {"allocation_timestamp": _time},
     devices.ClaimConsumer: {
@@ -291,15 +301,23 @@ RULES: dict[type[Wire], dict[str, Rule]] = {
         "version_values": _each(NameBook.version),
     },
     devices.DeviceTaintSelector: {"driver": _driver, **_same(("pool", "device"), _name)},
-    devices.NodeAllocatableMapping: {"capacity_key": NameBook.qualified, "allocation_multiplier": _amount},
+    devices.NodeAllocatableMapping: {
+        "capacity_key": NameBook.qualified,
+        **_same(("capacity_multiplier", "device_multiplier"), _amount),
+    },
+    devices.NodeAllocatableOverhead: _same(("per_pod", "per_container"), _amount),
     devices.CapacityRange: _same(("min", "max", "step"), _amount),
     devices.CapacityPolicy: {"default": _amount, "valid_values": _amount},
     devices.DeviceCapacity: {"value": _amount},
     devices.DeviceCounter: {"value": _amount},
     devices.CounterSet: {"name": _name, "counters": _named},
-    devices.CounterConsumption: {"counter_set": _name, "counters": _named},
+    devices.CounterConsumption: {
+        "counter_set": _name,
+        "counters": _named,
+        "compatibility_groups": _each(_name),
+    },
     devices.Device: {
-        "node_allocatable_resource_mappings": _resources,
+        "node_allocatable_resources": _resources,
         "name": _name,
         "node_name": _name,
         "attributes": _qualified,
@@ -307,7 +325,7 @@ RULES: dict[type[Wire], dict[str, Rule]] = {
         **_same(("binding_conditions", "binding_failure_conditions"), _each(_condition)),
     },
     devices.ResourcePool: {"name": _name},
-    devices.ResourceSliceSpec: {"driver": _driver, "node_name": _name},
+    devices.ResourceSliceSpec: {"driver": _driver, "node_name": _name, "skip_node_operations": word},
     # ---- events
     InvolvedObject: {"kind": word, "namespace": _public, "name": _name, "uid": _name},
     RepeatedEvent: {"last_observed_time": _time},

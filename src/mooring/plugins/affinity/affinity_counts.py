@@ -18,7 +18,7 @@ import msgspec
 import numpy as np
 
 from mooring.cluster.columns.kernels import Integers, Ints, Mask
-from mooring.cluster.columns.labels import ABSENT, LabelColumn
+from mooring.cluster.columns.labels import ABSENT, LabelColumn, LabelColumns
 from mooring.cluster.tallies.carried_terms import CarriedTerms, TermsAbout
 from mooring.cluster.tallies.tallies import PodTallies, are_few
 from mooring.cluster.tallies.tally import PodCounts, Tally, sum_by_code, sum_sparse
@@ -26,6 +26,7 @@ from mooring.framework.contract.context import SchedulingContext
 from mooring.kit.lazy import lazy
 from mooring.model.affinity import AffinityTerm, PodPredicate, all_of, predicate_of
 from mooring.model.label_set import LabelSet, LabelSetCases
+from mooring.model.names import HOSTNAME
 from mooring.model.pod import Pod
 from mooring.model.workloads import Namespace
 
@@ -78,16 +79,30 @@ class Domains(msgspec.Struct):
     counts: Integers
     most: int = 1 << 62
     """No count is further from 0, as far as that is known."""
+    counts_absent: bool = False
+    """Whether place ABSENT has the pods on nodes without the label."""
 
     def count(self, row: int, change: int) -> None:
         """Add `change` for the domain of a node. A node without the label belongs to no domain."""
         code = self.column.codes[row]
-        if code != ABSENT:
+        if code != ABSENT or self.counts_absent:
             self.counts[code] += change
 
 
-ByKey = dict[str, Domains]
-"""By topology key. Parity: upstream too counts for all terms of a key together."""
+class ByKey(dict[str, Domains]):
+    """Counts by topology key. Parity: upstream too counts for all terms of a key together."""
+
+    def column(self, labels: LabelColumns, key: str) -> LabelColumn:
+        """The column whose values are the domains of a topology key."""
+        return labels.column(key)
+
+
+class ByKeyOrNode(ByKey):
+    """Counts by topology key, with one domain for each node that has a host name, also where several nodes have the same host
+    name: the gate InterPodAffinityHostnameFastPath decides terms about hosts on the node itself."""
+
+    def column(self, labels: LabelColumns, key: str) -> LabelColumn:
+        return labels.hosts() if key == HOSTNAME else labels.column(key)
 
 
 class Neighbours(msgspec.Struct):
@@ -107,9 +122,14 @@ class Neighbours(msgspec.Struct):
 
     def clone(self) -> "Neighbours":
         parts = (self.affinity, self.anti_affinity, self.existing)
-        return Neighbours(
-            self.own, *({key: Domains(d.column, d.counts.copy()) for key, d in part.items()} for part in parts)
-        )
+        return Neighbours(self.own, *map(_copy, parts))
+
+
+def _copy(part: ByKey) -> ByKey:
+    """The same counts, to be changed by a what-if."""
+    return type(part)(
+        (key, Domains(each.column, each.counts.copy(), counts_absent=each.counts_absent)) for key, each in part.items()
+    )
 
 
 def resolve_terms(context: SchedulingContext) -> OwnTerms:
@@ -136,14 +156,16 @@ def resolve_terms(context: SchedulingContext) -> OwnTerms:
     )
 
 
-def count_wanted(context: SchedulingContext, own: OwnTerms) -> ByKey:
+def count_wanted(context: SchedulingContext, own: OwnTerms, by_key: type[ByKey] = ByKey) -> ByKey:
     """Pods that all affinity terms match, by value of each topology key of the terms.
 
     One key that no node has is enough in the result, because it closes every node: a pod with thousands of such keys
     costs one array.
     """
     if not own.affinity:
-        return {}
+        return ByKey()
+    if by_key is ByKeyOrNode and all(key == HOSTNAME for key, _, _ in own.affinity):
+        return _count_wanted_on_hosts(context, own)
     nodes = context.nodes
     counts: Ints | None = None
     if not are_few(predicate.selector for _, predicate, _ in own.affinity):
@@ -154,7 +176,7 @@ def count_wanted(context: SchedulingContext, own: OwnTerms) -> ByKey:
             return sum_by_code(column.codes, counts, column.width)
         return nodes.tallies.matching((own.wanted,), with_terminating=True).by_value(column)
 
-    found: ByKey = {}
+    found = ByKey()  # Parity: if one term is not about hosts, upstream decides all of them by label
     lost = False
     for key, _, _ in own.affinity:
         if key in found or (lost and not nodes.labels.has(key)):
@@ -165,7 +187,23 @@ def count_wanted(context: SchedulingContext, own: OwnTerms) -> ByKey:
     return found
 
 
-def count_by_key(context: SchedulingContext, asks: Sequence[Ask]) -> ByKey:
+def _count_wanted_on_hosts(context: SchedulingContext, own: OwnTerms) -> ByKey:
+    """Pods that all affinity terms match, node by node. Parity: the exception for the first pod of a group also counts pods
+    on nodes without a host name, which `count_wanted` leaves out."""
+    nodes, height = context.nodes, context.nodes.height
+    if are_few(predicate.selector for _, predicate, _ in own.affinity):
+        counts: Integers = nodes.tallies.matching((own.wanted,), with_terminating=True).counts
+    else:
+        counts = nodes.tallies.census().count_all(predicate for _, predicate, _ in own.affinity)
+    found = ByKeyOrNode()
+    column = found.column(nodes.labels, HOSTNAME)
+    by_host = sum_by_code(column.codes[:height], counts[:height], column.width)
+    by_host[ABSENT] = counts[:height][nodes.alive[:height] & (column.codes[:height] == ABSENT)].sum()
+    found[HOSTNAME] = Domains(column, by_host, counts_absent=True)
+    return found
+
+
+def count_by_key(context: SchedulingContext, asks: Sequence[Ask], by_key: type[ByKey] = ByKey) -> ByKey:
     """Pods that terms match, times the weight of the term, by value of the topology key. Keys without any such pod are
     left out.
 
@@ -175,27 +213,27 @@ def count_by_key(context: SchedulingContext, asks: Sequence[Ask]) -> ByKey:
     """
     nodes = context.nodes
     asks = [ask for ask in asks if nodes.labels.has(ask[0])]
-    found: ByKey = {}
+    found = by_key()
     if are_few(predicate.selector for _, predicate, _ in asks):
         for key, predicate, weight in asks:
             add_tally(found, context, key, nodes.tallies.matching((predicate,), with_terminating=True), weight)
         return found
     census = nodes.tallies.census()
-    by_key: dict[str, list[Ask]] = {}
+    asks_of: dict[str, list[Ask]] = {}
     for ask in asks:
-        by_key.setdefault(ask[0], []).append(ask)
-    for key, together in by_key.items():
-        column = nodes.labels.column(key)
+        asks_of.setdefault(ask[0], []).append(ask)
+    for key, together in asks_of.items():
+        column = found.column(nodes.labels, key)
         counts, weighted = census.count_weighted([(predicate, weight) for _, predicate, weight in together])
         if sum_by_code(column.codes, counts, column.width).any():
             found[key] = Domains(column, sum_by_code(column.codes, weighted, column.width))
     return found
 
 
-def count_existing(context: SchedulingContext, about: TermsAbout) -> ByKey:
+def count_existing(context: SchedulingContext, about: TermsAbout, by_key: type[ByKey] = ByKey) -> ByKey:
     """Pods on nodes whose required anti-affinity terms match the incoming pod, by value of the topology key of those
     terms. `about` is what `terms_about` gives."""
-    found: ByKey = {}
+    found = by_key()
     add_concerns(found, context, about, "anti", 1)
     return found
 
@@ -259,7 +297,7 @@ def _domains(found: ByKey, context: SchedulingContext, key: str) -> Domains:
     """The counts for a key, made with zeros if there are none yet."""
     domains = found.get(key)
     if domains is None:
-        column = context.nodes.labels.column(key)
+        column = found.column(context.nodes.labels, key)
         domains = found[key] = Domains(column, np.zeros(column.width, np.int64))
     return domains
 
@@ -268,7 +306,7 @@ def add_tally(found: ByKey, context: SchedulingContext, key: str, tally: PodCoun
     """Add weight x count for each value of the label. Leaves out a key whose sum is zero everywhere, as no node is
     affected."""
     before = found.get(key)
-    column = context.nodes.labels.column(key) if before is None else before.column
+    column = found.column(context.nodes.labels, key) if before is None else before.column
     counts = tally.by_value_if_any(column)
     if counts is not None:
         _add_counts(found, key, column, counts, weight, tally.total)
@@ -284,7 +322,7 @@ def _add_small_tallies(found: ByKey, context: SchedulingContext, key: str, talli
     for tally, weight in tallies:
         for row, count in (tally.sparse_counts or {}).items():
             by_row[row] += weight * count
-    column = context.nodes.labels.column(key)
+    column = found.column(context.nodes.labels, key)
     counts = sum_sparse(by_row, column, np.int64)
     if counts is not None:
         _add_counts(found, key, column, counts, 1, int(np.abs(counts).max()))

@@ -19,12 +19,14 @@ from numpy.typing import NDArray
 from mooring.cluster.cluster import Cluster
 from mooring.cluster.columns.kernels import Integers, Ints, Mask
 from mooring.cluster.columns.labels import ABSENT, LabelColumn
+from mooring.cluster.tallies.carried_terms import TermsAbout
 from mooring.cluster.tallies.tallies import PodTallies
 from mooring.framework.config.args import InterPodAffinityArgs
 from mooring.framework.contract.context import SchedulingContext
 from mooring.framework.contract.events import (
+    ASSIGNED_POD,
     NODE,
-    POD,
+    TARGET_POD,
     Action,
     Change,
     ClusterEvent,
@@ -55,6 +57,8 @@ from mooring.model.pod_spec import PodAffinity
 from mooring.model.shape import PodPart
 from mooring.model.workloads import Namespace
 from mooring.plugins.affinity.affinity_counts import (
+    ByKey,
+    ByKeyOrNode,
     Neighbours,
     OwnTerms,
     add_concerns,
@@ -87,6 +91,7 @@ class InterPodAffinity(PreFilterExtensions, FilterPlugin, PreScorePlugin, ScoreB
     what-if."""
 
     name = "InterPodAffinity"
+    skips_resizes = True
     needs = (
         Need("filter", "preFilter", 'error reading "PreFilterInterPodAffinity" from cycleState: not found'),
         Need("score", "preScore", 'failed to read "PreScoreInterPodAffinity" from cycleState: not found'),
@@ -95,7 +100,8 @@ class InterPodAffinity(PreFilterExtensions, FilterPlugin, PreScorePlugin, ScoreB
     needs_feasible = False
 
     def __init__(self, args: Any, handle: Handle) -> None:
-        del handle
+        is_by_node = handle.feature_gates.get("InterPodAffinityHostnameFastPath", False)
+        self._by_key: type[ByKey] = ByKeyOrNode if is_by_node else ByKey
         args = args if isinstance(args, InterPodAffinityArgs) else InterPodAffinityArgs()
         self._hard_weight = args.hard_pod_affinity_weight
         self._ignore_preferred_of_existing = args.ignore_preferred_terms_of_existing_pods
@@ -119,12 +125,24 @@ class InterPodAffinity(PreFilterExtensions, FilterPlugin, PreScorePlugin, ScoreB
         own = self._own_terms(context)
         # A pod without terms still meets the anti-affinity of others, so only both together allow SKIP.
         about = terms_about(context)
-        existing = count_existing(context, about)
+        existing = count_existing(context, about, self._by_key)
         if not existing and not own.affinity and not own.anti_affinity:
-            return SKIP if about else SKIP_FOR_NOW
-        neighbours = Neighbours(own, count_wanted(context, own), count_by_key(context, own.anti_affinity), existing)
-        context.state.write((self.name, "neighbours"), neighbours)
+            skip = self._skip(context, about)
+            if skip is not None:
+                return skip
+        wanted = count_wanted(context, own, self._by_key)
+        unwanted = count_by_key(context, own.anti_affinity, self._by_key)
+        context.state.write((self.name, "neighbours"), Neighbours(own, wanted, unwanted, existing))
         return None
+
+    def _skip(self, context: SchedulingContext, about: TermsAbout) -> Skip | None:
+        """How Filter is skipped for a pod that no term concerns. Parity: with InterPodAffinityHostnameFastPath it is not
+        skipped while any pod on a node has anti-affinity to pods on its host, and nominated pods then count."""
+        nodes = context.cluster.nodes
+        tallies = list(nodes.tallies.terms.of_hosts()) if self._by_key is ByKeyOrNode else []
+        if any(nodes.alive.take(tally.rows_and_counts[0]).any() for tally in tallies):
+            return None
+        return SKIP if about or tallies else SKIP_FOR_NOW  # the node of these pods may come
 
     def add_pod(self, context: SchedulingContext, pod: Pod, row: int) -> None:
         count_change(context, context.state.read((self.name, "neighbours")), pod, row, 1)
@@ -262,8 +280,8 @@ def _barriers(context: SchedulingContext, neighbours: Neighbours) -> Iterator[tu
 
 
 # ---- Queueing hints: which changes can help a pod that InterPodAffinity rejected. Parity: hints are coarser than the
-# filter. Several terms count only when a pod meets all of them, no term at all counts as not met, and namespace
-# selectors are tried against no labels.
+# filter. Several affinity terms count only when a pod meets all of them, anti-affinity terms when it meets any; no term
+# at all counts as not met, and namespace selectors are tried against no labels.
 
 
 Terms = tuple[AffinityTerm, ...]
@@ -273,9 +291,6 @@ def neighbours_may_fit(pod: Pod, change: Change) -> bool:
     """Whether a pod came that the waiting pod wants near, or one went that one of the two wants away; or labels changed
     so."""
     old, new = pods_of(change)
-    # An update of the waiting pod itself: it may have other labels or terms now.
-    if old is not None and new is not None and new.id == pod.id:
-        return True
     # Pods without a node count in no domain.
     if not all(has_place(other) for other in (old, new) if other is not None):
         return False
@@ -309,7 +324,8 @@ def topology_may_fit(pod: Pod, change: Change) -> bool:
 
 
 EVENTS = (
-    Registration(ClusterEvent(POD, Action.ADD | Action.DELETE | Action.UPDATE_POD_LABEL), neighbours_may_fit),
+    Registration(ClusterEvent(ASSIGNED_POD, Action.ADD | Action.DELETE | Action.UPDATE_POD_LABEL), neighbours_may_fit),
+    Registration(ClusterEvent(TARGET_POD, Action.UPDATE_POD_LABEL)),
     Registration(ClusterEvent(NODE, Action.ADD | Action.UPDATE_NODE_LABEL), topology_may_fit),
 )
 """A node that goes is not among them: pods on it leave with events of their own."""

@@ -24,8 +24,9 @@ from mooring.cluster.tallies.tallies import PodTallies
 from mooring.framework.config.args import PodTopologySpreadArgs
 from mooring.framework.contract.context import KeptValues, SchedulingContext
 from mooring.framework.contract.events import (
+    ASSIGNED_POD,
     NODE,
-    POD,
+    TARGET_POD,
     Action,
     Change,
     ClusterEvent,
@@ -95,6 +96,7 @@ class PodTopologySpread(PreFilterExtensions, FilterPlugin, PreScorePlugin, Score
     what-ifs."""
 
     name = "PodTopologySpread"
+    skips_resizes = True
     needs = (
         Need("filter", "preFilter", 'reading "PreFilterPodTopologySpread" from cycleState: not found'),
         Need("score", "preScore", 'error reading "PreScorePodTopologySpread" from cycleState: not found'),
@@ -337,7 +339,8 @@ FindConstraints = Callable[[Pod, Cluster], Constraints]
 """The hard constraints of a pod. Hints call it for every unschedulable pod at every event, so it has to keep its
 answers."""
 
-_PODS = ClusterEvent(POD, Action.ADD | Action.DELETE | Action.UPDATE_POD_LABEL | Action.UPDATE_POD_TOLERATION)
+_PODS = ClusterEvent(ASSIGNED_POD, Action.ADD | Action.DELETE | Action.UPDATE_POD_LABEL)
+_ITSELF = ClusterEvent(TARGET_POD, Action.UPDATE_POD_LABEL | Action.UPDATE_POD_TOLERATION)
 _NODES = ClusterEvent(NODE, Action.ADD | Action.DELETE | Action.UPDATE_NODE_LABEL | Action.UPDATE_NODE_TAINT)
 
 
@@ -351,13 +354,19 @@ def spread_events(find: FindConstraints) -> tuple[Registration, ...]:
         except PluginError:
             return True
 
+    def after_own_update(pod: Pod, change: Change) -> bool:
+        try:
+            return own_update_matters(change, find(pod, change.cluster))
+        except PluginError:
+            return True
+
     def after_node(pod: Pod, change: Change) -> bool:
         try:
             return domains_may_change(change, find(pod, change.cluster))
         except PluginError:
             return True
 
-    return Registration(_PODS, after_pod), Registration(_NODES, after_node)
+    return Registration(_PODS, after_pod), Registration(_ITSELF, after_own_update), Registration(_NODES, after_node)
 
 
 def skew_may_change(pod: Pod, change: Change, find: FindConstraints) -> bool:
@@ -371,7 +380,7 @@ def skew_may_change(pod: Pod, change: Change, find: FindConstraints) -> bool:
         return False
     constraints = find(pod, change.cluster)
     if old is not None and new is not None:
-        return _update_matters(pod, old, new, constraints)
+        return _matches_others(old, new, constraints)
     return bool(constraints.matching((new or old or pod).label_set).any())
 
 
@@ -390,12 +399,17 @@ def domains_may_change(change: Change, constraints: Constraints) -> bool:
     return counts_now and (any(old.labels[key] != new.labels[key] for key in keys) or old.taints != new.taints)
 
 
-def _update_matters(pod: Pod, old: Pod, new: Pod, constraints: Constraints) -> bool:
-    """Whether an update of a pod changes what counts: its labels match other constraints now, or it is the waiting pod
-    itself and tolerates other taints."""
-    is_itself = new.id == pod.id
-    if is_itself and constraints.honor_taints and old.shape.tolerations != new.shape.tolerations:
+def own_update_matters(change: Change, constraints: Constraints) -> bool:
+    """Whether the waiting pod tolerates other taints, where a constraint honours them, or matches other constraints."""
+    old, new = pods_of(change)
+    assert old is not None and new is not None
+    if constraints.honor_taints and old.shape.tolerations != new.shape.tolerations:
         return True
+    return _matches_others(old, new, constraints)
+
+
+def _matches_others(old: Pod, new: Pod, constraints: Constraints) -> bool:
+    """Whether the labels of a pod match other constraints than before."""
     return old.label_set is not new.label_set and bool(
         (constraints.matching(old.label_set) != constraints.matching(new.label_set)).any()
     )
@@ -403,7 +417,7 @@ def _update_matters(pod: Pod, old: Pod, new: Pod, constraints: Constraints) -> b
 
 def _is_involved(other: Pod, pod: Pod) -> bool:
     """Whether the other pod counts for the waiting one as far as its place tells."""
-    return other.id == pod.id or (has_place(other) and other.namespace == pod.namespace)
+    return has_place(other) and other.namespace == pod.namespace
 
 
 def _has_all(keys: Iterable[str], labels: Labels) -> bool:

@@ -1,7 +1,7 @@
 """From the devices that a search chose to what is written into claims: allocations, binding conditions, writes and
 metrics."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -43,6 +43,8 @@ class Pick(msgspec.Struct, eq=False):
     """Whether it consumes shared counters, which `_drop` then has to give back."""
     is_marked: bool = False
     """Whether the search marked the device as taken: so it is for devices that cannot be shared."""
+    skip_node_operations: list[str] | None = None
+    """Calls of the driver that kubelets leave out for the device."""
 
 
 class DeviceChoice(msgspec.Struct, eq=False):
@@ -70,6 +72,9 @@ def allocation_of(
     results = [_result(pick, f"{share_id}{number:012x}") for number, pick in enumerate(picks)]
     preferences = choice.preferences[index]
     config = [*_class_configuration(claim, preferences, classes), *_claim_configuration(claim, preferences)]
+    for each in config:
+        if each.requests and _is_for_all(each.requests, claim, preferences):
+            each.requests = None
     devices = AllocatedDevices(results=results, config=config or None)
     return Allocation(devices=devices, node_selector=_selector(picks, node_name))
 
@@ -90,6 +95,7 @@ def _result(pick: Pick, share_id: str) -> AllocatedDevice:
         binding_failure_conditions=device.binding_failure_conditions,
         share_id=share_id if pick.shares is not None else None,
         consumed_capacity=consumed or None,
+        skip_node_operations=pick.skip_node_operations,
     )
 
 
@@ -111,18 +117,23 @@ def _class_configuration(
 
 
 def _claim_configuration(claim: ResourceClaim, preferences: Sequence[int]) -> list[AllocationConfiguration]:
-    """The claim's own configuration. Parity: one that names several requests is repeated for each of them."""
-    found = []
-    for each in claim.spec.devices.config or ():
-        made = AllocationConfiguration(source=FROM_CLAIM, requests=each.requests, opaque=each.opaque)
-        if not each.requests:
-            found.append(made)
-            continue
-        for request, preference in zip(claim.spec.devices.requests or (), preferences, strict=True):
-            _, name = _class_and_name(request, preference)
-            if request.name in each.requests or name in each.requests:
-                found.append(made)
-    return found
+    """The claim's own configuration, as far as it is for a request that has devices."""
+    return [
+        AllocationConfiguration(source=FROM_CLAIM, requests=each.requests, opaque=each.opaque)
+        for each in claim.spec.devices.config or ()
+        if not each.requests or any(_are_for(each.requests, claim, preferences))
+    ]
+
+
+def _is_for_all(named: Sequence[str], claim: ResourceClaim, preferences: Sequence[int]) -> bool:
+    """Whether a configuration names all requests of the claim. It then names none, which means the same."""
+    return all(_are_for(named, claim, preferences))
+
+
+def _are_for(named: Sequence[str], claim: ResourceClaim, preferences: Sequence[int]) -> Iterator[bool]:
+    """For each request of the claim, whether it is named, or the alternative that was taken for it."""
+    for request, preference in zip(claim.spec.devices.requests or (), preferences, strict=True):
+        yield request.name in named or _class_and_name(request, preference)[1] in named
 
 
 def _class_and_name(request: DeviceRequest, preference: int) -> tuple[str, str]:
@@ -194,6 +205,11 @@ def is_prepared(claim: ResourceClaim) -> bool:
         if len(_true(status, result.binding_conditions)) < len(result.binding_conditions):
             return False
     return claim.status.allocation is not None
+
+
+def skips_operations(claim: ResourceClaim) -> bool:
+    """Whether the claim has a device for which kubelets leave out calls of its driver: not all kubelets can do that."""
+    return any(result.skip_node_operations for result in results_of(claim))
 
 
 def must_be_prepared(claim: ResourceClaim) -> bool:
@@ -326,8 +342,9 @@ class ClaimMetrics:
         self._waits = metrics.histogram(DEVICE_WAITS.name)
 
     def created(self, is_success: bool) -> None:
-        """A claim for extended resources was created, or creating it failed."""
-        self._created.series("success" if is_success else "failure").add()
+        """A claim for extended resources was created, or creating it failed. Upstream's ResourceClaim controller counts under
+        the same name: the labels say that this claim has no admin access and belongs to a pod."""
+        self._created.series("success" if is_success else "failure", "false", "", "Pod").add()
 
     def waited(self, devices: Iterable[AllocatedDevice], status: str, seconds: float) -> None:
         """A pod waited for some of its devices to be prepared; `status` is success, failure, timeout or error.

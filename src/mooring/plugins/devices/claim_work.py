@@ -7,8 +7,8 @@ about that.
 
 Invariants: a claim that is being written is pending or in doubt in the ledger; every write has a `late` answer, which
 settles the doubt when the work is gone; at most one pod at a time writes a claim (`turns`), and it writes the
-reservations of the waiting pods along with its own; an allocation that a group shares stays pending until a member has
-written it, or the last member has given up.
+reservations of the waiting pods along with its own; an allocation stays pending until the whole work of a pod that wrote it
+has succeeded, or the last pod that counts on it has given up.
 """
 
 from collections.abc import Generator, Sequence
@@ -142,6 +142,8 @@ class ClaimWork:
         """None: devices need no preparation."""
         self._along: list[ClaimConsumer] = []
         """Other pods whose reservation is in a write that is not answered yet."""
+        self._bound: set[int] = set()
+        """The places of claims that this work has written."""
 
     def run(self, node_name: str) -> Work:
         """Claim by claim, in order; then wait for the devices."""
@@ -154,8 +156,6 @@ class ClaimWork:
             if not self._is_reserved(state.claims[index]):
                 bind = self._bind(index, True) if is_extended else self._bind_in_turn(index)
                 state.claims[index] = yield from bind
-            if state.is_shared(index):  # another member may have written it, and may be gone
-                self._ledger.leave(claim_id(state.claims[index]), pod.id)
         if state.node_resources:
             write = write_taken(pod, state.node_resources)
             yield from self._write_pod(write, f"updating pod {pod.key} NodeAllocatableResourceClaimStatuses")
@@ -163,7 +163,17 @@ class ClaimWork:
             note = f"waiting for binding conditions for device on node {node_name}"
             self._services.want(Record(pod, "Normal", "BindingConditionsPending", "Scheduling", note))
             yield from wait_until_prepared(state, self._ledger, self._services, self._metrics, self._timeout_ns)
+        self._settle()
         return None
+
+    def _settle(self) -> None:
+        """All claims are bound: what was written is not pending any more. Another member of the group may have written a
+        shared claim, and may be gone."""
+        for index, claim in enumerate(self._state.claims):
+            if index in self._bound:
+                self._ledger.end_for_all(claim_id(claim))
+            elif self._state.is_shared(index):
+                self._ledger.leave(claim_id(claim), self._pod.id)
 
     # ---- one claim
 
@@ -205,7 +215,7 @@ class ClaimWork:
             turns.leave(turn_id, self._pod.id, is_served)
 
     def _bind(self, index: int, is_extended: bool) -> Steps:
-        """Write the claim. Until that is done, or has failed, its devices count as taken.
+        """Write the claim. Until all claims are written, or one has failed, its devices count as taken.
 
         If the work is stopped while a write is under way they go on counting as taken until the answer comes.
         """
@@ -223,14 +233,13 @@ class ClaimWork:
             else:
                 self._ledger.wrote(claim)
             is_written = True
+            self._bound.add(index)
         except (GeneratorExit, PodGone):
             if allocation is not None and (self._is_asking or self._is_in_doubt):
                 self._leave_in_doubt(claim)
             raise
         finally:
-            if is_written:
-                self._ledger.end_for_all(self._pending)
-            else:
+            if not is_written:
                 self._ledger.leave(self._pending, self._pod.id)
             if not self._is_asking:
                 self._ledger.turns.end(self._pending, self._along)

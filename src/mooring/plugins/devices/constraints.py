@@ -1,8 +1,8 @@
 """Constraints of a claim: all its devices agree in an attribute, or all differ in one."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Sequence
-from typing import Any
+from collections.abc import Callable, Collection, Sequence
+from typing import Generic, TypeVar
 
 from mooring.model.devices import Device, DeviceAttribute, DeviceConstraint
 from mooring.plugins.devices.device_demand import Ask, Fatal
@@ -12,6 +12,10 @@ Value = tuple[str, str | int | bool]
 """The type of a value, and the value."""
 Values = tuple[str, frozenset[str | int | bool]]
 """The type of the values of a list, and the values."""
+T = TypeVar("T", Value, Values)
+
+Find = Callable[[Ask, DeviceInSlice, str], DeviceAttribute | None]
+"""Finds an attribute of a device for a request, by its name. None: the device has no such attribute."""
 
 
 class PickConstraint(ABC):
@@ -20,103 +24,91 @@ class PickConstraint(ABC):
     It follows the search: `admit` for each device that is picked, `drop` in reverse order when the search goes back.
     """
 
-    def __init__(self, requests: Collection[str], attribute: str) -> None:
+    def __init__(self, requests: Collection[str], attribute: str, find: Find) -> None:
         self._requests = requests
         self._attribute = attribute
-        self._count = 0
+        self._find = find
 
     def admit(self, ask: Ask, site: DeviceInSlice) -> bool:
         """Whether the device may join those picked before; if so, it counts as picked."""
         if not _is_meant(self._requests, ask):
             return True
-        attribute = find_attribute(site.device, site.id[0], self._attribute)
-        if attribute is None:
-            return False
-        if not self._joins(ask, attribute):
-            return False
-        self._count += 1
-        return True
+        attribute = self._find(ask, site, self._attribute)
+        return attribute is not None and self._joins(attribute)
 
     def drop(self, ask: Ask, site: DeviceInSlice) -> None:
-        """Undo `admit`. What devices have in common stands until the last of them is dropped."""
+        """Undo the last `admit`."""
         if _is_meant(self._requests, ask):
-            self._count -= 1
+            self._forget()
 
     @abstractmethod
-    def _joins(self, ask: Ask, attribute: DeviceAttribute) -> bool:
+    def _joins(self, attribute: DeviceAttribute) -> bool:
         """Whether a device with this attribute may join those that are counted; if so, it is remembered."""
 
+    @abstractmethod
+    def _forget(self) -> None:
+        """Forget the device that joined last."""
 
-class Same(PickConstraint):
-    """matchAttribute: every device has the attribute, with one value for all."""
 
-    _value: Value | None = None
+class _Stacked(PickConstraint, Generic[T]):
+    """A constraint that remembers one entry for each device that joined; the last entry is that of the last device."""
 
-    def _joins(self, ask: Ask, attribute: DeviceAttribute) -> bool:
+    def __init__(self, requests: Collection[str], attribute: str, find: Find) -> None:
+        super().__init__(requests, attribute, find)
+        self._joined: list[T | None] = []
+
+    def _forget(self) -> None:
+        self._joined.pop()
+
+
+class Same(_Stacked[Value]):
+    """matchAttribute: every device has the attribute, with one value for all. A value of an unknown type is alone."""
+
+    def _joins(self, attribute: DeviceAttribute) -> bool:
         value = value_of(attribute)
-        if self._count:
-            return value is not None and value == self._value
-        self._value = value
-        return True
-
-
-class Distinct(PickConstraint):
-    """distinctAttribute: every device has the attribute, and no two have the same value.
-
-    Parity: one value is remembered for each request, that of the device picked last, and forgotten when that device is
-    dropped. So among the devices of one request only neighbours are sure to differ.
-    """
-
-    def __init__(self, requests: Collection[str], attribute: str) -> None:
-        super().__init__(requests, attribute)
-        self._values: dict[str, Any] = {}
-
-    def _joins(self, ask: Ask, attribute: DeviceAttribute) -> bool:
-        value = value_of(attribute)
-        if self._count and self._values and (value is None or value in self._values.values()):
+        if self._joined and (value is None or value != self._joined[0]):
             return False
-        self._values[ask.base_name] = value
+        self._joined.append(value)
         return True
 
-    def drop(self, ask: Ask, site: DeviceInSlice) -> None:
-        if _is_meant(self._requests, ask):
-            self._values.pop(ask.base_name, None)
-        super().drop(ask, site)
+
+class Distinct(_Stacked[Value]):
+    """distinctAttribute: every device has the attribute, and no two have the same value. A value of an unknown type can
+    only come first."""
+
+    def _joins(self, attribute: DeviceAttribute) -> bool:
+        value = value_of(attribute)
+        if self._joined and (value is None or value in self._joined):
+            return False
+        self._joined.append(value)
+        return True
 
 
-class Overlapping(PickConstraint):
+class Overlapping(_Stacked[Values]):
     """matchAttribute where attributes may be lists: all devices have a value in common. A single value is a list of one.
 
-    Parity: what devices have in common shrinks with each device that joins, and grows again only when all are dropped. So a
-    search that goes back may miss a choice.
+    Each entry has the values that all devices up to that one share.
     """
 
-    _common: Values | None = None
-
-    def _joins(self, ask: Ask, attribute: DeviceAttribute) -> bool:
-        """Whether the values of a device have one in common with all devices before it. If so, only the values that all of
-        them share remain."""
+    def _joins(self, attribute: DeviceAttribute) -> bool:
         values = values_of(attribute)
         if values is None:
             return False
-        if not self._count or self._common is None:
-            self._common = values
-            return True
-        kind, common = self._common
-        if values[0] != kind or common.isdisjoint(values[1]):
+        common = self._joined[-1] if self._joined else values
+        if common is None or not _overlap(values, common):
             return False
-        self._common = kind, common & values[1]
+        self._joined.append((common[0], common[1] & values[1]))
         return True
 
 
-class Disjoint(Distinct):
-    """distinctAttribute where attributes may be lists: no two devices have a value in common. Parity: as for Distinct."""
+class Disjoint(_Stacked[Values]):
+    """distinctAttribute where attributes may be lists: no two devices have a value in common."""
 
-    def _joins(self, ask: Ask, attribute: DeviceAttribute) -> bool:
+    def _joins(self, attribute: DeviceAttribute) -> bool:
         values = values_of(attribute)
-        if self._count and (values is None or any(_overlap(values, other) for other in self._values.values())):
+        if values is None or any(_overlap(values, other) for other in self._joined):
             return False
-        self._values[ask.base_name] = values
+        self._joined.append(values)
         return True
 
 
@@ -124,13 +116,20 @@ def _overlap(one: Values, other: Values | None) -> bool:
     return other is not None and one[0] == other[0] and not one[1].isdisjoint(other[1])
 
 
-def constraint_of(claim: int, index: int, written: DeviceConstraint, has_lists: bool = False) -> PickConstraint:
+def published(ask: Ask, site: DeviceInSlice, name: str) -> DeviceAttribute | None:
+    """The attribute that the driver published for the device."""
+    return find_attribute(site.device, site.id[0], name)
+
+
+def constraint_of(
+    claim: int, index: int, written: DeviceConstraint, has_lists: bool = False, find: Find = published
+) -> PickConstraint:
     """The constraint that is written; raises Fatal for one of a kind that this version does not know."""
     requests = frozenset(written.requests or ())
     if written.match_attribute is not None:
-        return (Overlapping if has_lists else Same)(requests, written.match_attribute)
+        return (Overlapping if has_lists else Same)(requests, written.match_attribute, find)
     if written.distinct_attribute is not None:
-        return (Disjoint if has_lists else Distinct)(requests, written.distinct_attribute)
+        return (Disjoint if has_lists else Distinct)(requests, written.distinct_attribute, find)
     raise Fatal(f", constraint #{index}: empty constraint (unsupported constraint type?)", claim)
 
 

@@ -14,15 +14,13 @@ from mooring.cluster.claims.claim_ledger import ClaimLedger, claim_id
 from mooring.cluster.claims.device_objects import IMPLICIT_PREFIX, ServingClasses
 from mooring.cluster.nodes.table import NodeTable
 from mooring.framework.contract.events import (
-    ITSELF,
     NODE,
-    POD,
+    TARGET_POD,
     Action,
     Change,
     ClusterEvent,
     EventKeys,
     Registration,
-    is_itself,
 )
 from mooring.framework.contract.status import Rejection
 from mooring.model.devices import (
@@ -129,7 +127,7 @@ def _existing(pod: Pod, name: str, claims: ClaimLedger) -> ResourceClaim:
     return claim
 
 
-# ---- Extended resources that devices serve (gate DRAExtendedResource). A pod requests `example.com/gpu: 1` as ever. A
+# ---- Extended resources that devices serve. A pod requests `example.com/gpu: 1` as ever. A
 # DeviceClass that names the resource makes devices serve it on nodes that do not have the resource themselves. The
 # scheduler creates a claim for the pod, with one request for each container and resource.
 
@@ -320,8 +318,6 @@ class ClaimState(msgspec.Struct, eq=False):
     """Claims whose allocation stands in the way on some node."""
     allocations: dict[int, Allocation] = msgspec.field(default_factory=dict)
     """Allocations to write on the chosen node, by index of the claim."""
-    shared_resources: Sequence[NodeAllocatableClaimStatus] = ()
-    """Resources of the node that the devices of the `shared` claims take."""
     node_resources: Sequence[NodeAllocatableClaimStatus] = ()
     """Resources of the chosen node that the devices in `allocations` take."""
     refusals: list[Rejection] = msgspec.field(default_factory=list)
@@ -381,9 +377,11 @@ _CHANGED = Action.ADD | Action.UPDATE
 def claim_matters(pod: Pod, change: Change) -> bool:
     """Whether any claim gave its devices back, or the status of a claim of the pod changed.
 
-    Parity: the answer is no while a claim of the pod is missing.
+    Parity: the answer is no while a claim of the pod is missing, unless a claim with devices was deleted.
     """
-    old, new = cast("ResourceClaim | None", change.old), cast("ResourceClaim", change.new)
+    old, new = cast("ResourceClaim | None", change.old), cast("ResourceClaim | None", change.new)
+    if new is None:
+        return _gave_back(change)
     try:
         own = {claim_id(claim) for claim in claims_of(pod, change.cluster.claims)}
     except Unresolved:
@@ -394,9 +392,11 @@ def claim_matters(pod: Pod, change: Change) -> bool:
 
 
 def _gave_back(change: Change) -> bool:
-    """Whether a claim gave its devices back: any pod may get them."""
-    old, new = cast("ResourceClaim | None", change.old), cast("ResourceClaim", change.new)
-    return old is not None and old.status.allocation is not None and new.status.allocation is None
+    """Whether a claim gave its devices back, or was deleted with them: any pod may get them."""
+    old, new = cast("ResourceClaim | None", change.old), cast("ResourceClaim | None", change.new)
+    if old is None or old.status.allocation is None:
+        return False
+    return new is None or new.status.allocation is None
 
 
 def _claim_keys(pod: Pod) -> Iterable[str]:
@@ -407,13 +407,18 @@ def _claim_keys(pod: Pod) -> Iterable[str]:
     )
 
 
-_CLAIMS = EventKeys(_claim_keys, lambda change: None if _gave_back(change) or not change.new else (change.new.key,))
+def _claims_changed(change: Change) -> Iterable[str] | None:
+    """The claim that changed; none if it was deleted without devices."""
+    if _gave_back(change):
+        return None
+    return () if change.new is None else (change.new.key,)
+
+
+_CLAIMS = EventKeys(_claim_keys, _claims_changed, narrows=True)
 
 
 def pod_got_claims(pod: Pod, change: Change) -> bool:
-    """Whether it is the waiting pod itself, and all its claims exist now."""
-    if not is_itself(pod, change):
-        return False
+    """Whether all claims of the pod, as it is now, exist."""
     try:
         claims_of(cast("Pod", change.new), change.cluster.claims)
     except Unresolved:
@@ -423,8 +428,8 @@ def pod_got_claims(pod: Pod, change: Change) -> bool:
 
 DEVICE_EVENTS = (
     Registration(ClusterEvent(NODE, Action.ADD | Action.UPDATE_NODE_LABEL | Action.UPDATE_NODE_ALLOCATABLE)),
-    Registration(ClusterEvent(RESOURCE_CLAIM.event, _CHANGED), claim_matters, _CLAIMS),
-    Registration(ClusterEvent(POD, Action.UPDATE_POD_GENERATED_RESOURCE_CLAIM), pod_got_claims, ITSELF),
+    Registration(ClusterEvent(RESOURCE_CLAIM.event, _CHANGED | Action.DELETE), claim_matters, _CLAIMS),
+    Registration(ClusterEvent(TARGET_POD, Action.UPDATE_POD_GENERATED_RESOURCE_CLAIM), pod_got_claims),
     Registration(ClusterEvent(DEVICE_CLASS.event, _CHANGED)),
     Registration(ClusterEvent(RESOURCE_SLICE.event, _CHANGED)),
 )

@@ -22,16 +22,13 @@ from mooring.model.devices import (
 )
 from mooring.model.pod_spec import Toleration
 from mooring.model.quantity import QuantityText
-from mooring.plugins.devices.effort import Dialect
 
-# ---- Feature gates that change how devices are chosen. All but the last two are on by default.
+# ---- Feature gates that change how devices are chosen. Those that are off by default are alpha.
 
 
 class DeviceFeatures(msgspec.Struct, frozen=True):
     """One flag for each gate, with the gate's meaning; `of` has the names."""
 
-    prioritized_list: bool = True
-    """Requests may list alternatives (firstAvailable)."""
     partitionable: bool = True
     """Devices may consume shared counters and select nodes themselves."""
     taints: bool = True
@@ -39,19 +36,29 @@ class DeviceFeatures(msgspec.Struct, frozen=True):
     consumable_capacity: bool = True
     """Several claims may share a device and consume its capacity in parts."""
     binding_conditions: bool = True
-    """Devices may have to be prepared before a pod is bound; drivers report on them in the status of claims (two
-    gates)."""
-    extended_resources: bool = True
-    """Device classes may serve extended resources of pods."""
+    """Devices may have to be prepared before a pod is bound; drivers report on them in the status of claims."""
+    fractional_ranges: bool = True
+    """Steps of a range of capacities may be thousandths."""
     list_attributes: bool = False
     """Attributes of devices may be lists."""
+    derived_attributes: bool = False
+    """Requests may compute attributes of devices for the constraints of their claim."""
+    compatibility_groups: bool = False
+    """Devices that share counters may have to be of one compatibility group."""
+    optional_node_operations: bool = False
+    """Devices may be for nodes only whose kubelet can leave out calls of their driver."""
     node_resources: bool = False
     """Devices may take from the node's own resources."""
 
     @property
-    def dialect(self) -> Dialect:
-        """The CEL features that selectors may use with these feature gates."""
-        return Dialect(self.list_attributes, self.consumable_capacity)
+    def is_experimental(self) -> bool:
+        """Whether upstream searches with its experimental allocator, which alone knows some alpha features."""
+        return (
+            self.list_attributes
+            or self.derived_attributes
+            or self.compatibility_groups
+            or self.optional_node_operations
+        )
 
     @classmethod
     def of(cls, gates: Mapping[str, bool]) -> "DeviceFeatures":
@@ -61,16 +68,21 @@ class DeviceFeatures(msgspec.Struct, frozen=True):
             return gates.get(gate, True)
 
         return cls(
-            prioritized_list=is_on("DRAPrioritizedList"),
             partitionable=is_on("DRAPartitionableDevices"),
             taints=is_on("DRADeviceTaints"),
             consumable_capacity=is_on("DRAConsumableCapacity"),
-            binding_conditions=is_on("DRADeviceBindingConditions") and is_on("DRAResourceClaimDeviceStatus"),
-            extended_resources=is_on("DRAExtendedResource"),
+            fractional_ranges=is_on("DRAFractionalCapacityRange"),
+            binding_conditions=is_on("DRADeviceBindingConditions"),
             list_attributes=gates.get("DRAListTypeAttributes", False),
+            derived_attributes=gates.get("DRADerivedAttributes", False),
+            compatibility_groups=gates.get("DRADeviceCompatibilityGroups", False),
+            optional_node_operations=gates.get("DRAOptionalNodeOperations", False),
             node_resources=gates.get("DRANodeAllocatableResources", False),
         )
 
+
+DEFAULT_FEATURES = DeviceFeatures()
+"""The features with the default gates."""
 
 MAX_DEVICES = 32
 """Devices of one claim (upstream: AllocationResultsMaxSize)."""
@@ -111,6 +123,8 @@ class Ask(msgspec.Struct, frozen=True, eq=False):
     has_admin_access: bool
     tolerations: tuple[Toleration, ...]
     capacity: Mapping[str, QuantityText] | None
+    derived: Mapping[str, str]
+    """Attributes that the request computes -> their CEL expressions."""
     fault: str | None = None
     """Why devices cannot be sought for it at all; the search raises it, so that errors come in upstream's order."""
 
@@ -190,7 +204,8 @@ def _ask(
         written.count,
         isinstance(written, ExactDeviceRequest) and bool(written.admin_access),
         tuple(written.tolerations or ()),
-        written.capacity.requests if written.capacity is not None else None,
+        None if written.capacity is None else written.capacity.requests or {},
+        {each.name: each.expression for each in written.derived_attributes or ()},
         fault,
     )
 

@@ -21,11 +21,11 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from mooring.cluster.claims.claim_ledger import ClaimLedger
-from mooring.model.devices import DeviceId
+from mooring.model.devices import DeviceAttribute, DeviceId
 from mooring.model.node import tolerates_hard
 from mooring.plugins.devices.allocation import DeviceChoice, Pick
-from mooring.plugins.devices.constraints import PickConstraint, constraint_of
-from mooring.plugins.devices.device_capacity import Counters, Share, fits, shares_of
+from mooring.plugins.devices.constraints import PickConstraint, constraint_of, published
+from mooring.plugins.devices.device_capacity import CapacityFault, Counters, Share, fits, shares_of
 from mooring.plugins.devices.device_demand import MAX_DEVICES, Ask, Demand, DeviceFeatures, Fatal
 from mooring.plugins.devices.effort import CelFault, Effort
 from mooring.plugins.devices.node_groups import NodeGroup
@@ -83,6 +83,8 @@ class _Search:
     try again."""
     selected: dict[tuple[Ask, Likeness], bool] = field(default_factory=dict)
     """Whether a request selects devices that are alike."""
+    large: dict[tuple[Ask, Likeness], bool] = field(default_factory=dict)
+    """Whether devices that are alike have enough capacity for a request if no claim consumes any of it."""
     counters: Counters = field(init=False)
     free: FreeList | None = field(init=False, default=None)
     """With many devices wanted: the positions of those that neither this search nor another claim has taken."""
@@ -91,7 +93,7 @@ class _Search:
     position_of: dict[DeviceId, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.counters = Counters(self.ledger)
+        self.counters = Counters(self.ledger, self.features.compatibility_groups)
         if self._deepest() > _MANY:
             self.position_of = {site.id: position for position, site in enumerate(self.group.sites)}
             exclusive = (p for device, p in self.position_of.items() if device in self.ledger.exclusive)
@@ -100,7 +102,7 @@ class _Search:
     def run(self) -> DeviceChoice | None:
         """Check limits, search, and say why there is no choice."""
         for index, claim in enumerate(self.demand.claims):
-            fewest = sum(min(self._count(ask) for ask in request) for request in claim.requests)
+            fewest = sum(self._fewest(request) for request in claim.requests)
             if fewest > MAX_DEVICES:
                 text = f": number of requested devices {fewest} exceeds the claim limit of {MAX_DEVICES}"
                 raise Fatal(text, index)
@@ -122,14 +124,26 @@ class _Search:
 
     def _constraints(self, claim: int) -> list[PickConstraint]:
         written, has_lists = self.demand.claims[claim].constraints, self.features.list_attributes
-        return [constraint_of(claim, i, each, has_lists) for i, each in enumerate(written)]
+        return [constraint_of(claim, i, each, has_lists, self._attribute) for i, each in enumerate(written)]
 
     def _deepest(self) -> int:
         """How many calls the search can be deep."""
         return sum(_calls(claim.requests) for claim in self.demand.claims)
 
+    def _fewest(self, alternatives: Sequence[Ask]) -> int:
+        """The fewest devices that serve a request. Raises Fatal as `_count` does, and where a feature is off that the request
+        needs."""
+        for ask in alternatives:
+            if ask.capacity is not None and not self.features.consumable_capacity:
+                why = "has capacity requests, but the DRAConsumableCapacity feature is disabled"
+                raise Fatal(f", {'subrequest' if ask.parent else 'request'} {ask.name}: {why}", ask.claim)
+        return min(self._count(ask) for ask in alternatives)
+
     def _count(self, ask: Ask) -> int:
         """How many devices the request needs. Raises Fatal where it cannot be served, whatever there is."""
+        if ask.derived and not self.features.derived_attributes:
+            why = "cannot handle request with derived attributes, the feature is disabled"
+            raise Fatal(f", request {ask.name}: {why}", ask.claim)
         if ask.fault is not None:
             raise Fatal(ask.fault, ask.claim)
         if not ask.wants_all:
@@ -140,7 +154,7 @@ class _Search:
                 text = f", request {ask.name}: asks for all devices, but resource pool {pool.name} is currently {state}"
                 raise Fatal(text, ask.claim)
             for site in pool.sites:
-                if self._is_selected(ask, site) and self._has_capacity(ask, site):
+                if self._is_selected(ask, site) and self._is_large(ask, site):
                     self.all_of.setdefault(ask, []).append(site)
         return len(self.all_of.get(ask, ()))
 
@@ -240,18 +254,18 @@ class _Search:
             return False
         is_selected = self.selected.get((ask, site.likeness))
         if is_selected is None:
-            is_selected = self._matches(ask, site.likeness)
+            is_selected = self._matches(ask, site)
             self.selected[ask, site.likeness] = is_selected
         return is_selected and site.id not in self.group.hidden
 
-    def _matches(self, ask: Ask, likeness: Likeness) -> bool:
+    def _matches(self, ask: Ask, site: DeviceInSlice) -> bool:
         """Ask the selectors of the class, then those of the request. A fault is an error of the attempt, as upstream."""
         of_class, own = (f"class {ask.class_name}", None, ask.class_selectors), ("", ask.claim, ask.selectors)
         for where, claim, selectors in (of_class, own):
             for i, selector in enumerate(selectors):
-                answer = self._answer(selector, likeness)
+                answer = self._answer(selector, site.likeness)
                 if isinstance(answer, CelFault):
-                    raise Fatal(f"{where}: selector #{i}: {_describe(answer)}", claim)
+                    raise Fatal(f"{where}: selector #{i}{_describe(answer, site)}", claim)
                 if not answer:
                     return False
         return True
@@ -265,14 +279,51 @@ class _Search:
             self.effort.learn(selector, cost)
         return answer
 
+    def _attribute(self, ask: Ask, site: DeviceInSlice, name: str) -> DeviceAttribute | None:
+        """Find an attribute of a device for a constraint: the one that the request derives, or else the one that the driver
+        published. None: there is no such attribute."""
+        expression = ask.derived.get(name) if ask.derived else None
+        if expression is None:
+            return published(ask, site, name)
+        value = site.likeness.derived(expression)
+        if value is None:
+            value, cost = site.likeness.derive(expression, self.effort.max_cost(expression))
+            self.effort.learn(expression, cost)
+        if not isinstance(value, CelFault):
+            return value
+        if value.is_of_compilation:
+            raise Fatal(f"compile derived attribute {name} failed: {value}")
+        raise Fatal(f"evaluate derived attribute {name} on device {site.name} failed: {value}")
+
     def _has_capacity(self, ask: Ask, site: DeviceInSlice) -> bool:
         """Whether enough capacity is left beside what claims and this search consume."""
+        consumption, shares = self.ledger.consumed.get(site.id), self.shared.get(site.id)
+        if consumption is None and not shares:
+            return self._is_large(ask, site)
+        given: Mapping[str, int] = consumption.amounts if consumption is not None else {}
+        picked = ({name: share.nano for name, share in each.items()} for each in shares or ())
+        return not self.features.consumable_capacity or self._fits(ask, site, given, *picked)
+
+    def _is_large(self, ask: Ask, site: DeviceInSlice) -> bool:
+        """Whether the device has the capacity if no claim consumes any of it. Otherwise a request for all devices does not
+        mean it. Raises Fatal."""
         if not self.features.consumable_capacity or (not site.device.capacity and not ask.capacity):
             return True
-        consumption = self.ledger.consumed.get(site.id)
-        given: Mapping[str, int] = consumption.amounts if consumption is not None else {}
-        picked = ({name: share.nano for name, share in shares.items()} for shares in self.shared.get(site.id, ()))
-        return fits(site.device.capacity or {}, ask.capacity, given, *picked)
+        is_large = self.large.get((ask, site.likeness))
+        if is_large is None:
+            is_large = self.large[ask, site.likeness] = self._fits(ask, site)
+        return is_large
+
+    def _fits(self, ask: Ask, site: DeviceInSlice, *consumed: Mapping[str, int]) -> bool:
+        """Whether the device has the capacity beside what is consumed. Raises Fatal. Parity: where all devices are wanted,
+        the error does not name driver and pool."""
+        is_fractional = self.features.fractional_ranges
+        try:
+            return fits(site.device.capacity or {}, ask.capacity, *consumed, is_fractional=is_fractional)
+        except CapacityFault as fault:
+            name = site.id[2] if ask.wants_all else site.name
+            text = f", request {ask.name}: checking capacity for device {name}: {fault}"
+            raise Fatal(text, ask.claim) from None
 
     def _pick(self, ask: Ask, site: DeviceInSlice, is_needed: bool = False) -> bool:
         """Take the device if it is free, tolerated, within its counters and allowed by all constraints. Leaves no trace
@@ -280,7 +331,11 @@ class _Search:
         is_shareable = self.features.consumable_capacity and site.is_shareable
         if (not is_shareable or not ask.has_admin_access) and self._is_in_use(ask, site):
             return False
+        if site.slice.spec.skip_node_operations and not self._skips_operations():
+            return False
         pick = Pick(ask, site)
+        if self.features.optional_node_operations:
+            pick.skip_node_operations = site.slice.spec.skip_node_operations
         # A shared device consumes its counters once, with its first share.
         if site.device.consumes_counters and not (is_shareable and self._has_shares(site)):
             if not self.features.partitionable:
@@ -294,6 +349,13 @@ class _Search:
             return False
         self._mark(pick, is_shareable)
         return True
+
+    def _skips_operations(self) -> bool:
+        """Whether the nodes can leave out calls of the driver, as the device wants. Parity: without alpha features upstream's
+        allocator does not look at that."""
+        if self.features.optional_node_operations:
+            return self.group.skips_operations
+        return not self.features.is_experimental
 
     def _is_admitted(self, pick: Pick, is_needed: bool) -> bool:
         """Taints and constraints; and capacity once more, because a request for all devices does not check it before."""
@@ -317,13 +379,13 @@ class _Search:
 
     def _has_shares(self, site: DeviceInSlice) -> bool:
         """Whether the device is shared already, by a claim or in this search."""
-        return site.id in self.ledger.consumed or bool(self.shared.get(site.id))
+        return site.id in self.ledger.shares or bool(self.shared.get(site.id))
 
     def _mark(self, pick: Pick, is_shareable: bool) -> None:
         """Note the pick: a share of a device that can be shared, or the whole device."""
         ask, site = pick.ask, pick.site
         if is_shareable:
-            pick.shares = shares_of(site.device.capacity or {}, ask.capacity)
+            pick.shares = shares_of(site.device.capacity or {}, ask.capacity, self.features.fractional_ranges)
             self.shared.setdefault(site.id, []).append(pick.shares)
         else:
             self._mark_for(site.id, ask.claim)
@@ -385,8 +447,14 @@ def _depth(calls: int) -> Iterator[None]:
         sys.setrecursionlimit(before)
 
 
-def _describe(fault: CelFault) -> str:
-    """The fault in upstream's words, which tell compiling from running."""
+_OPTIONAL = "consider using CEL optional chaining (.? followed by orValue()) or guarding the check with has()"
+"""Upstream's advice for expressions that read what a device does not have."""
+
+
+def _describe(fault: CelFault, site: DeviceInSlice) -> str:
+    """The fault of a selector in upstream's words, which tell compiling from running on a device."""
     text = str(fault)
-    is_compilation = text.startswith(("compilation failed", "must evaluate", "program instantiation failed"))
-    return f"CEL {'compile' if is_compilation else 'runtime'} error: {text}"
+    if fault.is_of_compilation:
+        return f": CEL compile error: {text}"
+    advice = f". {_OPTIONAL} for optional fields" if "no such key:" in text else ""
+    return f" on device {site.name}: CEL runtime error: {text}{advice}"

@@ -1,10 +1,11 @@
 """DynamicResources: pods go where the devices are that their claims ask for, and claims get them there.
 
-PreFilter finds the claims of the pod, Filter asks for offers (offers.py) and checks claims that have their devices
-already, Score prefers early alternatives, Reserve counts the devices as taken, PreBind (work.py) writes it into claims.
+PreFilter finds the claims of the pod, Filter searches devices (device_search_cache.py) and checks claims that have their
+devices already, Score prefers early alternatives, Reserve counts the devices as taken, PreBind (work.py) writes it into
+claims.
 
 Nothing here declares `@reads`: the answers depend on claims, classes, slices and on what other claims hold, and claims
-are not part of a shape. The offers are kept instead, by what the claims ask for.
+are not part of a shape. The results of searches are kept instead, by what the claims ask for.
 """
 
 from collections.abc import Sequence
@@ -16,12 +17,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mooring.cluster.claims.claim_ledger import claim_id
-from mooring.cluster.cluster import Cluster
 from mooring.cluster.columns.kernels import scale_to_max
-from mooring.cluster.nodes.match import match_nodes
 from mooring.framework.config.args import DynamicResourcesArgs
 from mooring.framework.contract.context import DEVICE_RESOURCES, DEVICE_TOTALS, KEPT_ONLY, SchedulingContext
 from mooring.framework.contract.events import Registration
+from mooring.framework.contract.group_points import GroupFitError, GroupSearch, PodGroupPostFilterPlugin
 from mooring.framework.contract.points import (
     Codes,
     FilterPlugin,
@@ -41,11 +41,10 @@ from mooring.framework.contract.points import (
     Work,
     reads,
 )
-from mooring.framework.contract.status import SKIP, PluginError, Rejection, Skip, final
+from mooring.framework.contract.status import SKIP, PluginError, Rejection, Skip, curable, final
 from mooring.kit.clock import NS_PER_S
 from mooring.model.devices import DeviceClass, ResourceClaim
 from mooring.model.pod import Pod
-from mooring.model.selectors import NodeMatcher, compile_node_selector
 from mooring.model.shape import PodPart
 from mooring.plugins.devices.allocation import (
     BindingFailed,
@@ -56,6 +55,7 @@ from mooring.plugins.devices.allocation import (
     is_overdue,
     is_prepared,
 )
+from mooring.plugins.devices.claim_checks import check_settled, examine, reach_of, settled_score
 from mooring.plugins.devices.claim_work import ClaimWork
 from mooring.plugins.devices.device_claims import (
     DEVICE_EVENTS,
@@ -69,69 +69,14 @@ from mooring.plugins.devices.device_claims import (
     served_by_devices,
 )
 from mooring.plugins.devices.device_demand import DeviceFeatures
-from mooring.plugins.devices.device_offers import INVALID_POOLS, NO_CHOICE, DeviceOfferCache
-from mooring.plugins.devices.giving_back import free_devices, give_back
+from mooring.plugins.devices.device_search_cache import INVALID_POOLS, NO_CHOICE, DeviceSearchCache
+from mooring.plugins.devices.giving_back import free_devices, free_for_group, give_back
 from mooring.plugins.devices.group_claims import count_on, group_consumers, offer_to_group, pending_in_group
 from mooring.plugins.devices.node_groups import DeviceTotals
-from mooring.plugins.devices.node_resources import REFUSED, Taken, judge, reject_sharing, taken_by, taken_in_group
+from mooring.plugins.devices.node_resources import REFUSED, Taken, judge, taken_on
 
-# ---- Claims by themselves, before their devices are sought: what no node can cure, where the devices of an allocated
-# claim can be used, and what its alternatives are worth.
-
-
-def examine(cluster: Cluster, claim: ResourceClaim, is_extended: bool, features: DeviceFeatures) -> Rejection | None:
-    """Why a claim cannot be allocated anywhere, if that is so. An allocated claim, and the extended one, need no
-    check."""
-    if claim.status.allocation is not None:
-        return None
-    if cluster.claims.pending(claim) is not None:
-        return final(f"resource claim {claim.key} is in the process of being allocated")
-    for request in claim.spec.devices.requests or () if not is_extended else ():
-        where = f"resource claim {claim.key}, request {request.name}"
-        if request.exactly is not None:
-            asked = [(request.name, request.exactly.device_class_name)]
-        elif not request.first_available:
-            return final(f"{where}: unknown request type")
-        elif not features.prioritized_list:
-            return final(f"{where}: has subrequests, but the DRAPrioritizedList feature is disabled")
-        else:
-            subs = request.first_available
-            asked = [(f"{request.name}/{sub.name}", sub.device_class_name) for sub in subs]
-        for name, class_name in asked:
-            if not class_name:
-                raise PluginError(f"request {name}: unsupported request type")
-            if class_name not in cluster.objects[DeviceClass]:
-                return final(f"request {name}: device class {class_name} does not exist")
-    return None
-
-
-def reach_of(claim: ResourceClaim) -> NodeMatcher | None:
-    """The nodes on which the devices of an allocated claim can be used; None: on all."""
-    allocation = claim.status.allocation
-    if allocation is None or allocation.node_selector is None:
-        return None
-    matcher = compile_node_selector(allocation.node_selector)
-    faults = matcher.faults()
-    if faults:
-        raise PluginError(faults[0] if len(faults) == 1 else f"[{', '.join(faults)}]")
-    return matcher
-
-
-def settled_score(state: ClaimState) -> int:
-    """The score of claims that have their devices already, or share those of their group, by the alternatives in their
-    results."""
-    total = 0
-    for index, claim in enumerate(state.claims):
-        allocation = state.shared.get(index, claim).status.allocation
-        given = {each.request for each in allocation.devices.results or ()} if allocation is not None else set()
-        for request in claim.spec.devices.requests or () if given else ():
-            for i, sub in enumerate(request.first_available or () if request.exactly is None else ()):
-                total += (8 - i) * (f"{request.name}/{sub.name}" in given)
-    return total
-
-
-# Codes beside those of offers.py. All rejections are final: preempting pods frees no devices by itself, because claims
-# outlive pods.
+# Codes beside those of device_search_cache.py. All rejections are final: preempting pods frees no devices by itself, because
+# claims outlive pods.
 UNAVAILABLE, STALE, LACKING = 3, 4, 5
 _REASONS = {
     NO_CHOICE: "cannot allocate all claims",
@@ -153,24 +98,32 @@ RowArray = NDArray[np.intp]
 
 
 class DynamicResources(
-    PreEnqueuePlugin, PreFilterPlugin, FilterPlugin, PostFilterPlugin, ScorePlugin, ReservePlugin, PreBindPlugin
+    PreEnqueuePlugin,
+    PreFilterPlugin,
+    FilterPlugin,
+    PostFilterPlugin,
+    PodGroupPostFilterPlugin,
+    ScorePlugin,
+    ReservePlugin,
+    PreBindPlugin,
 ):
-    """The features decide which parts are on; offers are kept between attempts, all else is in the attempt's state."""
+    """The features decide which parts are on; results of searches are kept between attempts, all else is in the attempt's
+    state."""
 
     name = "DynamicResources"
+    needs = tuple(Need(point, "preFilter", "not found") for point in ("filter", "score", "reserve", "preBind"))
+    skips_resizes = True
     is_same_in_all_profiles = True
 
     def __init__(self, args: Any, handle: Handle) -> None:
         chosen = args if isinstance(args, DynamicResourcesArgs) else DynamicResourcesArgs()
         self._features = features = DeviceFeatures.of(handle.feature_gates)
-        scoring = ("score",) if features.prioritized_list else ()
-        points = ("filter", *scoring, "reserve", "preBind")
-        self.needs = tuple(Need(point, "preFilter", "not found") for point in points)
         self._services = handle.services
+        self._tries_placements = handle.feature_gates.get("TopologyAwareWorkloadScheduling", False)
         timeout = chosen.filter_timeout
         max_steps = int(timeout.seconds * STEPS_A_SECOND) if timeout is not None and timeout.nanoseconds else None
-        self._offers = DeviceOfferCache(features, max_steps, lambda: self._services.now_ns())
-        self._totals = DeviceTotals(self._offers.node_groups)
+        self._searches = DeviceSearchCache(features, max_steps, lambda: self._services.now_ns())
+        self._totals = DeviceTotals(self._searches.node_groups)
         self._metrics = ClaimMetrics(handle)
         # Upstream's default for bindingTimeout: ten minutes.
         patience = chosen.binding_timeout
@@ -205,9 +158,7 @@ class DynamicResources(
             for_group = group_consumers(context.pod, context.cluster) if claims else {}
         except Unresolved as why:
             return final(str(why))
-        has_extended = self._features.extended_resources and needs_devices(
-            context.shape.request, context.cluster.serving_classes
-        )
+        has_extended = needs_devices(context.shape.request, context.cluster.serving_classes)
         if not claims and not has_extended:
             return SKIP
         state = ClaimState(claims, group_consumers=for_group)
@@ -221,13 +172,12 @@ class DynamicResources(
             if shared is not None:
                 state.shared[index] = shared
             else:
-                why_not = examine(context.cluster, claim, claim is state.extended, self._features)
+                why_not = examine(context.cluster, claim, claim is state.extended)
                 if why_not is not None:
                     return why_not
             state.reach.append(reach_of(shared or claim))
         context.state.write(self.name, state)
         if self._features.node_resources:
-            state.shared_resources = taken_in_group(context, state.shared.values())
             context.state.write(DEVICE_RESOURCES, partial(self._taken_on, context, state))
         return None
 
@@ -247,19 +197,24 @@ class DynamicResources(
             if state.extended.spec.devices.requests is not None:
                 return codes + STALE
             codes[rows_lacking(state.requested, nodes, classes, asked)] = LACKING
+        standing = check_settled(context, state, asked, codes, self._is_given_up) if state.has_user_claims else {}
         for served, here in self._kinds_of_nodes(context, state, asked):
             some = here & (codes == 0)
             wanted = [claim for _, claim in state.wanted(served)]
             if wanted and some.any():
-                codes[some] = self._offers_for(context).codes(context.cluster, wanted, asked[some])
-            if self._features.node_resources and (wanted or state.shared_resources) and some.any():
+                codes[some] = self._searches_for(context).codes(context.cluster, wanted, asked[some])
+            if self._features.node_resources and some.any():
                 self._check_taken(context, wanted, asked, codes, np.flatnonzero(some & (codes == 0)))
-        if state.has_user_claims:
-            self._check_allocated(context, state, asked, codes)
+        for index, out in standing.items():
+            out &= (codes == 0) | (codes == UNAVAILABLE)
+            if out.any():
+                codes[out] = UNAVAILABLE
+                if index not in state.shared:
+                    state.unavailable.add(index)
         return codes if codes.any() else None
 
-    def _offers_for(self, context: SchedulingContext) -> DeviceOfferCache:
-        return self._offers if context.state.find(KEPT_ONLY) is None else self._offers.kept_only()
+    def _searches_for(self, context: SchedulingContext) -> DeviceSearchCache:
+        return self._searches if context.state.find(KEPT_ONLY) is None else self._searches.kept_only()
 
     def _kinds_of_nodes(
         self, context: SchedulingContext, state: ClaimState, rows: RowArray
@@ -285,29 +240,6 @@ class DynamicResources(
             for i, kind in enumerate(kinds.T)
         ]
 
-    def _check_allocated(self, context: SchedulingContext, state: ClaimState, rows: RowArray, codes: Codes) -> None:
-        """Claims that have their devices, or are about to get those that the pod's group shares, must be usable on the
-        node; PostFilter may free those that are not."""
-        for index, claim in enumerate(state.claims):
-            is_shared = index in state.shared
-            if claim.status.allocation is None and not is_shared:
-                continue
-            matcher = state.reach[index]
-            out = np.zeros(len(rows), np.bool_)
-            if matcher is not None:
-                out = ~match_nodes(context.cluster.nodes, matcher, rows)
-            if self._features.node_resources and not is_shared:
-                # Parity: a claim that another pod uses on the node rejects it before anything else is looked at, but not
-                # while its allocation is on its way.
-                reject_sharing(context, claim, rows, codes, ~out & (codes != LACKING), state.refusals)
-            if self._features.binding_conditions and self._is_given_up(claim):
-                out[:] = True
-            out &= (codes == 0) | (codes == UNAVAILABLE)
-            if out.any():
-                codes[out] = UNAVAILABLE
-                if not is_shared:
-                    state.unavailable.add(index)
-
     def _check_taken(
         self,
         context: SchedulingContext,
@@ -316,18 +248,21 @@ class DynamicResources(
         codes: Codes,
         places: RowArray,
     ) -> None:
-        """Nodes must have room for what the devices that they offer take from them."""
+        """Nodes must have room for what the devices take that were chosen there, and those that claims have already."""
         state: ClaimState = context.state.read(self.name)
-        offered: Sequence[tuple[DeviceChoice | None, RowArray]] = [(None, np.arange(len(places)))]
+        chosen: Sequence[tuple[DeviceChoice | None, RowArray]] = [(None, np.arange(len(places)))]
         if claims:
-            offered = self._offers_for(context).choices(context.cluster, claims, rows[places])
-        for choice, here in offered:
-            taken = taken_by(context.pod, claims, choice, context.cluster.claims, state.shared_resources)
-            if taken:
-                codes[places[here]] = judge(context, taken, rows[places[here]], state.refusals)
+            chosen = self._searches_for(context).choices(context.cluster, claims, rows[places])
+        for choice, here in chosen:
+            for taken, there in taken_on(context, state, claims, choice, rows[places[here]]):
+                if taken:
+                    which = places[here[there]]
+                    codes[which] = judge(context, taken, rows[which], state.refusals)
 
     def _is_given_up(self, claim: ResourceClaim) -> bool:
         """Whether its devices will not be prepared any more: the driver reports a failure, or the time is up."""
+        if not self._features.binding_conditions:
+            return False
         try:
             return not is_prepared(claim) and is_overdue(claim, self._binding_timeout_ns, self._services.now_ns())
         except BindingFailed:
@@ -339,13 +274,22 @@ class DynamicResources(
             return state.refusals[code - REFUSED]
         return final(_REASONS[code])
 
-    def may_help(self, pod: Pod, cluster: Cluster) -> bool:
-        return self.concerns(pod)
-
     def post_filter(self, failure: FitError) -> NoRoom:
         """Parity: when a PreFilter plugin before this one ended the attempt there is no state, and that is an error."""
         state: ClaimState = failure.context.state.read(self.name)
         return free_devices(failure.context, state, self._services)
+
+    def pod_group_post_filter(self, failure: GroupFitError) -> GroupSearch:
+        """Parity: groups of groups, and groups with topology constraints, are not helped. If no member came to PreFilter of
+        this plugin there is no state, and that is an error."""
+        yield from ()
+        has_constraints = self._tries_placements and failure.group.spec.scheduling_constraints is not None
+        if failure.name.is_composite or has_constraints:
+            return curable()
+        states = [None if context is None else context.state.find(self.name) for context in failure.contexts]
+        if all(state is None for state in states):
+            raise PluginError("not found")
+        return free_for_group(failure, states, self._services)
 
     # ---- which of them is best
 
@@ -353,14 +297,14 @@ class DynamicResources(
         """8 for the first alternative of a request, 1 less for each further one; claims that have their devices count
         the same."""
         state: ClaimState = context.state.read(self.name)
-        if not state or not state.is_filtered or not self._features.prioritized_list:
+        if not state or not state.is_filtered:
             return None
         asked: RowArray = np.arange(context.cluster.nodes.height)[rows]
         scores = np.zeros(len(asked), np.int64)
         for served, here in self._kinds_of_nodes(context, state, asked):
             wanted = [claim for _, claim in state.wanted(served)]
             if wanted:
-                scores[here] = self._offers_for(context).scores(context.cluster, wanted, asked[here]) + settled_score(
+                scores[here] = self._searches_for(context).scores(context.cluster, wanted, asked[here]) + settled_score(
                     state
                 )
         return scores if scores.any() else None
@@ -374,7 +318,22 @@ class DynamicResources(
     def _taken_on(self, context: SchedulingContext, state: ClaimState, node_name: str) -> list[Taken] | None:
         """Compute the resources of the node that the devices for the claims of the pod take; None if they take none."""
         claims, choice, _ = self._chosen(context, state, node_name)
-        return taken_by(context.pod, claims, choice, context.cluster.claims, state.shared_resources) or None
+        return self._taken_with(context, state, claims, choice, node_name) or None
+
+    def _taken_with(
+        self,
+        context: SchedulingContext,
+        state: ClaimState,
+        claims: Sequence[ResourceClaim],
+        choice: DeviceChoice | None,
+        node_name: str,
+    ) -> list[Taken]:
+        """Compute the resources of one node that devices take. Parity: without Filter they take none."""
+        if not state.is_filtered:
+            return []
+        row = np.array([context.nodes.row_book[node_name]], np.intp)
+        ((taken, _),) = taken_on(context, state, claims, choice, row)
+        return taken
 
     def has_binding_work(self, context: SchedulingContext) -> bool:
         return context.state.find(self.name) is not _NO_CLAIMS
@@ -382,12 +341,12 @@ class DynamicResources(
     def _chosen(
         self, context: SchedulingContext, state: ClaimState, node_name: str
     ) -> tuple[list[ResourceClaim], DeviceChoice | None, Served]:
-        """The claims that have to be allocated on a node, the devices that it offers for them, and what devices serve."""
+        """The claims that have to be allocated on a node, the devices chosen for them there, and what devices serve."""
         row = context.nodes.row_book[node_name]
         ((served, _),) = self._kinds_of_nodes(context, state, np.array([row], np.intp))
         claims = [claim for _, claim in state.wanted(served)]
         is_known = claims and state.is_filtered
-        return claims, self._offers_for(context).choice(context.cluster, claims, row) if is_known else None, served
+        return claims, self._searches_for(context).choice(context.cluster, claims, row) if is_known else None, served
 
     def reserve(self, context: SchedulingContext, node_name: str) -> Rejection | None:
         """Count the devices as taken from now on, though no claim says so yet.
@@ -401,13 +360,11 @@ class DynamicResources(
             state.allocations[index] = count_on(context, state.claims[index])
         claims, choice, served = self._chosen(context, state, node_name)
         if self._features.node_resources:
-            ledger = context.cluster.claims
-            state.node_resources = taken_by(context.pod, claims, choice, ledger, state.shared_resources)
+            state.node_resources = self._taken_with(context, state, claims, choice, node_name)
         if not claims or (choice is None and not state.is_filtered and not state.missing()):
             return None  # Parity: without Filter nothing serves extended resources, and that is no error
         if choice is None:
             raise PluginError("claim allocation not found for node")
-        taken = {each.resource_claim_name: each.resources or {} for each in state.node_resources}
         classes: Any = context.cluster.objects[DeviceClass]
         for place, (index, claim) in enumerate(state.wanted(served)):
             share_id = str(uuid5(NAMESPACE_OID, f"{claim_id(claim)}/{context.seed}"))[:24]
@@ -416,7 +373,7 @@ class DynamicResources(
             context.cluster.claims.begin(allocated(claim, allocation))
             if state.extended is not None and index == len(state.claims) - 1:
                 state.node_claim, state.mappings = claim, served.mappings
-            elif offer_to_group(context, claim, taken.get(claim.name, {})):
+            elif offer_to_group(context, claim):
                 state.offered.add(index)
         return None
 

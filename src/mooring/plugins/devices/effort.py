@@ -14,19 +14,6 @@ Facts = Mapping[str, Any]
 domain."""
 
 
-class Dialect(msgspec.Struct, frozen=True):
-    """CEL features that selectors may use. Feature gates decide about them."""
-
-    has_lists: bool = False
-    """Attributes may be lists, which selectors may go over (DRAListTypeAttributes)."""
-    has_sharing: bool = True
-    """`device.allowMultipleAllocations` exists (DRAConsumableCapacity)."""
-
-
-DIALECT = Dialect()
-"""With the default gates."""
-
-
 class CelFault(Exception):
     """An expression that does not compile, or fails on a device. Kept as an answer, so it is also a value."""
 
@@ -34,6 +21,11 @@ class CelFault(Exception):
         super().__init__(text)
         self.cost = cost
         """Cost of the evaluation up to the fault, in CEL cost units."""
+
+    @property
+    def is_of_compilation(self) -> bool:
+        """Whether the expression does not compile."""
+        return str(self).startswith(("compilation failed", "must evaluate", "program instantiation failed"))
 
 
 # Steps are the unit of effort of a search: see STEPS_A_SECOND in dynamic_resources.py.
@@ -63,7 +55,7 @@ class Effort(msgspec.Struct, eq=False):
     compiled: set[str] = msgspec.field(default_factory=set)
     """Selectors of which something was learnt: then another attempt gets further."""
     is_short: bool = False
-    """The namespace has used up its share (offers.py). No selector is evaluated that costs more than is left;
+    """The namespace has used up its share (device_search_cache.py). No selector is evaluated that costs more than is left;
     otherwise the last one may, so that each attempt learns something."""
 
     def spend(self, steps: int) -> None:

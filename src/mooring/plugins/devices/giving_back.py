@@ -1,14 +1,16 @@
 """Release of devices by DynamicResources. PostFilter deallocates claims that keep a pod from all nodes; Unreserve releases
 all that a pod holds of its claims when the pod does not go to its node."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
 from mooring.cluster.claims.claim_ledger import ClaimLedger, claim_id
 from mooring.framework.contract.context import SchedulingContext
+from mooring.framework.contract.group_points import GroupFitError
 from mooring.framework.contract.intents import WriteFault
 from mooring.framework.contract.points import NoRoom, SchedulerServices
-from mooring.framework.contract.status import PluginError, curable, final
+from mooring.framework.contract.status import PluginError, Rejection, curable
 from mooring.model.devices import ResourceClaim
 from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
@@ -30,33 +32,69 @@ READS = 5
 
 
 def free_devices(context: SchedulingContext, state: ClaimState, services: SchedulerServices) -> NoRoom:
-    """Free devices of a claim that no other pod uses, if its allocation keeps the pod from a node."""
+    """Free devices of a claim that no other pod uses, if its allocation keeps the pod from a node. Without such a claim
+    there is nothing to say."""
     if not state:
-        return NoRoom(curable("no new claims to deallocate"))
+        return NoRoom(curable())
+    freed = free_claim(context, state, services)
+    return NoRoom(curable() if freed is None else curable(freed))
+
+
+def free_claim(context: SchedulingContext, state: ClaimState, services: SchedulerServices) -> str | None:
+    """Deallocate one claim that keeps the pod from a node, or delete the claim for its extended resources. Returns what was
+    done; None: there is nothing to free."""
     for index in sorted(state.unavailable):
         claim = state.claims[index]
         users = claim.status.reserved_for or ()
         if claim is not state.extended and (not users or (len(users) == 1 and is_reserved_for(claim, context.pod))):
             services.want(replace(deallocate(claim), late=partial(_try_again, services, context.pod)))
-            return NoRoom(curable("deallocation of ResourceClaim completed"))
+            return "deallocation of ResourceClaim completed"
     if state.extended is not None and not is_unwritten(state.extended):
         for write in delete_claim(state.extended):
             services.want(write)
-        return NoRoom(curable("deletion of ResourceClaim completed"))
-    return _unreserve_group(context, services) or NoRoom(curable("still not schedulable"))
+        return "deletion of ResourceClaim completed"
+    return None
 
 
-def _unreserve_group(context: SchedulingContext, services: SchedulerServices) -> NoRoom | None:
-    """Take the group of the pod out of reservedFor of one of its claims, if none of its pods uses them: the next attempt
-    can then free the devices, and find others. Raises PluginError."""
+def free_for_group(
+    failure: GroupFitError, states: Sequence[ClaimState | None], services: SchedulerServices
+) -> Rejection:
+    """Free devices for a pod group that does not fit: one claim for each member that was tried, as for a single pod. If one
+    of them has none, a claim of the group, unless a member uses those. `states` are those of the members; None: it was not
+    tried. Raises PluginError.
+
+    Parity: the answer is the same whether or not a claim was freed.
+    """
+    tried = [(c, s) for c, s in zip(failure.contexts, states, strict=True) if c is not None and s is not None]
+    freed = [free_claim(context, state, services) if state else None for context, state in tried]
+    if None in freed and failure.cluster.claims.has_group_claims:
+        found = _free_group_claim(failure, [state for _, state in tried if state], services)
+        if found is not None:
+            return curable(found)
+    return curable("deallocation and deletion of ResourceClaims completed")
+
+
+def _free_group_claim(failure: GroupFitError, states: Sequence[ClaimState], services: SchedulerServices) -> str | None:
+    """Deallocate a claim that keeps members from nodes and that only the group uses; or else take the group out of
+    reservedFor of one of its claims, so that the next attempt can free the devices. Nothing while a member has a node."""
+    pod, groups = failure.members[0], failure.cluster.groups
+    if groups is None or groups.scheduled(failure.name.key):
+        return None
+    for state in states:
+        for index in sorted(state.unavailable):
+            claim = state.claims[index]
+            users = claim.status.reserved_for or ()
+            if not users or [user.uid for user in users] == [failure.group.uid]:
+                services.want(replace(deallocate(claim), late=partial(_try_again, services, pod)))
+                return "deallocation of PodGroup ResourceClaim completed"
     try:
-        idle = next(idle_group_claims(context.pod, context.cluster), None)
+        idle = next(idle_group_claims(pod, failure.cluster), None)
     except Unresolved as why:
         raise PluginError(str(why)) from why
     if idle is None:
         return None
-    withdraw(*idle, context.cluster.claims, services, partial(_try_again, services, context.pod))
-    return NoRoom(final("ResourceClaim unreserved for PodGroup"))
+    withdraw(*idle, failure.cluster.claims, services, partial(_try_again, services, pod))
+    return "ResourceClaim unreserved for PodGroup"
 
 
 def _try_again(services: SchedulerServices, pod: Pod, answer: object) -> None:

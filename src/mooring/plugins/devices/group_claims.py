@@ -7,11 +7,12 @@ With the gate DRAWorkloadResourceClaims a group has claims of its own. They are 
 so they keep their devices until the group ends, and any number of pods can use them.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from mooring.api.kinds.scheduling import POD_GROUP
 from mooring.cluster.claims.claim_ledger import claim_id
 from mooring.cluster.cluster import Cluster
+from mooring.cluster.pods.group_tree import GroupName
 from mooring.cluster.pods.pod_groups import GroupCycle
 from mooring.framework.contract.context import SchedulingContext
 from mooring.framework.contract.group_points import group_not_found
@@ -19,16 +20,13 @@ from mooring.framework.contract.status import PluginError
 from mooring.model.devices import Allocation, ClaimConsumer, ResourceClaim
 from mooring.model.pod import Pod
 from mooring.model.pod_spec import PodResourceClaim
-from mooring.model.quantity import QuantityText
 from mooring.model.workloads import PodGroup
-from mooring.plugins.devices.device_claims import Unresolved, entries_of, is_group, is_reserved_for
-
-NodeResources = Mapping[str, QuantityText]
+from mooring.plugins.devices.device_claims import Unresolved, entries_of, is_reserved_for
 
 # ---- allocations on their way
 
 _BEGUN = "mooring/claims-begun"
-"""In the state of a group cycle: by id, the claims for which the cycle found devices, with what these take from the node."""
+"""In the state of a group cycle: the ids of the claims for which the cycle found devices."""
 
 
 def pending_in_group(context: SchedulingContext, claim: ResourceClaim) -> ResourceClaim | None:
@@ -40,21 +38,13 @@ def pending_in_group(context: SchedulingContext, claim: ResourceClaim) -> Resour
     return context.cluster.claims.pending(claim)
 
 
-def offer_to_group(context: SchedulingContext, claim: ResourceClaim, resources: NodeResources) -> bool:
-    """Let the members that follow count on the allocation that is now pending, whose devices take `resources` from the
-    node. False: the pod is tried alone."""
+def offer_to_group(context: SchedulingContext, claim: ResourceClaim) -> bool:
+    """Let the members that follow count on the allocation that is now pending. False: the pod is tried alone."""
     cycle = _cycle(context)
     if cycle is None:
         return False
-    cycle.state.setdefault(_BEGUN, {})[claim_id(claim)] = resources
+    cycle.state.setdefault(_BEGUN, set()).add(claim_id(claim))
     return context.cluster.claims.share(claim_id(claim), context.pod.id)
-
-
-def resources_in_group(context: SchedulingContext, claim: ResourceClaim) -> NodeResources:
-    """Resources of the node that the devices of a shared allocation take. The pods of the group share this allocation."""
-    cycle = _cycle(context)
-    resources: NodeResources = cycle.state.get(_BEGUN, {}).get(claim_id(claim), {}) if cycle is not None else {}
-    return resources
 
 
 def count_on(context: SchedulingContext, claim: ResourceClaim) -> Allocation:
@@ -95,7 +85,7 @@ def _group_of(pod: Pod, cluster: Cluster) -> PodGroup | None:
         return None
     group = cluster.pod_group(pod.group_key)
     if group is None:
-        raise Unresolved(group_not_found(pod.group_key))
+        raise Unresolved(group_not_found(GroupName(pod.group_key)))
     return group
 
 
@@ -118,7 +108,7 @@ def idle_group_claims(pod: Pod, cluster: Cluster) -> Iterator[tuple[ResourceClai
     if group is None or groups is None:
         return
     cycle = groups.cycle_of(pod)
-    if cycle.scheduled_before if cycle is not None else groups.scheduled(group.key):
+    if cycle.scheduled_before[group.key] if cycle is not None else groups.scheduled(group.key):
         return
     for entry in group.spec.resource_claims or ():
         claim = _claim_of_group(group, entry, cluster)
@@ -144,14 +134,3 @@ def _claim_of_group(group: PodGroup, entry: PodResourceClaim, cluster: Cluster) 
         raise Unresolved(f'could not find ResourceClaim "{group.namespace}/{name}"')
     owner = claim.controller()
     return claim if made is None or (owner is not None and owner.uid == group.uid) else None
-
-
-def pods_using(cluster: Cluster, claim: ResourceClaim) -> list[str]:
-    """The pods that have a reservation of the claim, or whose group has one, or that count on its pending allocation."""
-    found = dict.fromkeys(cluster.claims.sharers(claim_id(claim)))
-    for consumer in claim.status.reserved_for or ():
-        if is_group(consumer) and cluster.groups is not None:
-            found |= dict.fromkeys(cluster.groups.scheduled(f"{claim.namespace}/{consumer.name}"))
-        else:
-            found[consumer.uid] = None
-    return list(found)

@@ -15,7 +15,7 @@ from mooring.cluster.claims.claim_ledger import ClaimLedger
 from mooring.cluster.cluster import Cluster
 from mooring.cluster.nodes.match import match_nodes
 from mooring.cluster.nodes.table import NodeTable
-from mooring.model.devices import Device, DeviceClass, DeviceId, PoolId, ResourceSlice, ResourceSliceSpec
+from mooring.model.devices import Device, DeviceClass, DeviceId, PoolId, ResourceSlice
 from mooring.model.pod_spec import NodeSelector
 from mooring.model.selectors import compile_node_selector
 from mooring.plugins.devices.device_demand import DeviceFeatures
@@ -26,9 +26,19 @@ Mask = NDArray[np.bool_]
 
 _serials = count(1)
 
+OPTIONAL_OPERATIONS = "DRAOptionalNodeOperations"
+"""The feature that nodes declare whose kubelet can leave out calls of drivers."""
+
 
 class BadSelector(Exception):
     """The node selector of a slice does not compile. Parity: then no pod can get devices."""
+
+
+def declares_operations(nodes: NodeTable, rows: NDArray[np.intp] | slice) -> Mask:
+    """Mask of the rows whose kubelet declares that it can leave out calls of drivers."""
+    able = np.array([OPTIONAL_OPERATIONS in declared for declared in nodes.features.values], np.bool_)
+    found: Mask = able[nodes.features.codes[rows]]
+    return found
 
 
 class NodeGroup(msgspec.Struct, eq=False):
@@ -37,6 +47,8 @@ class NodeGroup(msgspec.Struct, eq=False):
     pools: Sequence[PoolView]
     hidden: frozenset[DeviceId]
     """Devices of visible slices that are not for these nodes (perDeviceNodeSelection)."""
+    skips_operations: bool = False
+    """Whether the kubelets of these nodes can leave out calls of drivers (gate DRAOptionalNodeOperations)."""
     sites: Sequence[DeviceInSlice] = ()
     """The devices to choose from, in the order of pools, slices and devices: it decides which device is picked first.
     """
@@ -95,14 +107,14 @@ class NodeGroups:
         for published in slices:
             view = before.get(published.name)
             if view is None or view.slice is not published:
-                view = view_of(published, self._features.dialect, self._likenesses)
+                view = view_of(published, self._likenesses)
             self._views[published.name] = view
 
     def _arrange(self, nodes: NodeTable) -> None:
         """Sort the rows into groups: by the shared slices that they see, and by name where a node has slices of its
         own."""
         # `whole` has all slices of a pool, also those that no node sees: the pool is complete only with them.
-        relevant = [view for view in self._views.values() if self._is_understood(view.slice.spec)]
+        relevant = [view for view in self._views.values() if self._is_understood(view)]
         whole: dict[PoolId, list[SliceView]] = {}
         for view in self._views.values():
             whole.setdefault(view.pool, []).append(view)
@@ -110,18 +122,19 @@ class NodeGroups:
         shared = []
         for view in relevant:
             name = view.slice.spec.node_name
-            if name and not view.slice.spec.shared_counters:
+            if name:
                 local.setdefault(name, []).append(view)
             else:
                 shared.append(_Reach.of(view, nodes))
-        kinds = _kinds_of_rows(shared, nodes.height)
+        able = self._able_rows(relevant, nodes)
+        kinds = _kinds_of_rows(shared, able, nodes.height)
         self.group_of = np.zeros(nodes.height, np.intp)
         self.groups, kept, index_of = [], {}, dict[tuple[int, str], int]()
         for row in np.flatnonzero(nodes.alive[: nodes.height]).tolist():
             name = nodes.names[row] if nodes.names[row] in local else ""
             place = (int(kinds[row]), name)
             if place not in index_of:
-                key, group = self._group(local.get(name, ()), shared, row, whole)
+                key, group = self._group(local.get(name, ()), shared, row, whole, bool(able[row]))
                 kept[key] = group
                 index_of[place] = len(self.groups)
                 self.groups.append(group)
@@ -138,9 +151,10 @@ class NodeGroups:
         shared: Sequence["_Reach"],
         row: int,
         whole: dict[PoolId, list[SliceView]],
+        skips_operations: bool,
     ) -> tuple[tuple[object, ...], NodeGroup]:
         """Build the group of nodes that see the same devices as the node of the row. A known group is returned again, so that
-        its offers stay valid."""
+        its results stay valid."""
         reached = [reach for reach in shared if reach.is_seen_from(row)]
         seen = [*local, *(reach.view for reach in reached)]
         hidden = frozenset(device_id for reach in reached for device_id, mask in reach.devices.items() if not mask[row])
@@ -150,21 +164,32 @@ class NodeGroups:
             tuple(view.serial for view in seen),
             hidden,
             tuple(view.serial for pool_id in sorted(pools) for view in whole[pool_id]),
+            skips_operations,
         )
         known = self._kept.get(key)
-        return key, NodeGroup(gather_pools(seen, whole), hidden) if known is None else known
+        if known is None:
+            gathered = gather_pools(seen, whole, self._features)
+            known = NodeGroup(gathered, hidden, skips_operations)
+        return key, known
 
-    def _is_understood(self, spec: ResourceSliceSpec) -> bool:
-        """Whether the slice says which nodes it is for, by a feature that is on."""
+    def _is_understood(self, view: SliceView) -> bool:
+        """Whether the slice says which nodes it is for, by a feature that is on, and has no other feature that is off."""
+        spec = view.slice.spec
         if not self._features.partitionable and (spec.per_device_node_selection is not None or spec.shared_counters):
             return False
+        if view.has_groups and not self._features.compatibility_groups:
+            return False
         return bool(
-            spec.shared_counters
-            or spec.node_name
-            or spec.all_nodes
-            or spec.node_selector is not None
-            or spec.per_device_node_selection
+            spec.node_name or spec.all_nodes or spec.node_selector is not None or spec.per_device_node_selection
         )
+
+    def _able_rows(self, views: Sequence[SliceView], nodes: NodeTable) -> Mask:
+        """Mask of the rows whose kubelet can leave out calls of drivers. It is empty where no slice asks for that, so that
+        nodes that differ in nothing else stay one group."""
+        is_asked = any(view.slice.spec.skip_node_operations for view in views)
+        if not self._features.optional_node_operations or not is_asked:
+            return np.zeros(nodes.height, np.bool_)
+        return declares_operations(nodes, slice(0, nodes.height))
 
 
 class _Reach(msgspec.Struct, eq=False):
@@ -180,7 +205,7 @@ class _Reach(msgspec.Struct, eq=False):
         """Find the rows that can see a ResourceSlice: all rows, those that its node selector matches, or for each device
         those that the device names."""
         spec = view.slice.spec
-        if spec.shared_counters or spec.all_nodes:
+        if spec.all_nodes:
             return cls(view)
         if spec.node_selector is not None:
             return cls(view, _matching(spec.node_selector, nodes, f"slice {view.slice.name}"))
@@ -215,21 +240,22 @@ def _matching(selector: NodeSelector, nodes: NodeTable, what: str) -> Mask:
     return match_nodes(nodes, matcher, slice(0, nodes.height))
 
 
-def _kinds_of_rows(shared: Sequence[_Reach], height: int) -> NDArray[np.intp]:
-    """A number for each row; rows that see the same slices and devices have the same.
+def _kinds_of_rows(shared: Sequence[_Reach], able: Mask, height: int) -> NDArray[np.intp]:
+    """A number for each row; rows that see the same slices and devices, and are able to do the same, have the same.
 
-    | slice a   | slice b   | kind    |
-    | 1 1 0 0   | 1 1 1 0   | 2 2 1 0 |
+    | slice a   | slice b   | able      | kind    |
+    | 1 1 0 0   | 1 1 1 0   | 0 0 0 0   | 2 2 1 0 |
     """
     masks = [mask for reach in shared if reach.rows is not None for mask in (reach.rows, *reach.devices.values())]
-    if not masks or not height:
+    if not height or not (masks or able.any()):
         return np.zeros(height, np.intp)
+    masks.append(able)
     _, kinds = np.unique(np.array(masks), axis=1, return_inverse=True)
     return np.asarray(kinds, np.intp).reshape(height)
 
 
 # ---- How many devices serve an extended resource on each node, and how many of them are taken: what the resource plugins
-# score where the node itself has none of the resource (gate DRAExtendedResource).
+# score where the node itself has none of the resource.
 
 Counts = NDArray[np.int64]
 

@@ -7,13 +7,15 @@ of two generations exist; the newest counts, and only when it is complete.
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import count
+from typing import Protocol, TypeVar
 from weakref import WeakValueDictionary
 
 import msgspec
 
-from mooring.model.devices import Device, DeviceId, PoolId, ResourceSlice
+from mooring.model.devices import Device, DeviceAttribute, DeviceId, PoolId, ResourceSlice
 from mooring.model.quantity import parse
-from mooring.plugins.devices.effort import DIALECT, CelFault, Dialect, Facts
+from mooring.plugins.devices.device_demand import DEFAULT_FEATURES, DeviceFeatures
+from mooring.plugins.devices.effort import CelFault, Facts
 
 # ---- Devices, each with its slice, and with what selectors said of it.
 
@@ -24,6 +26,18 @@ _serials = count(1)
 
 
 Answer = bool | CelFault
+Derived = DeviceAttribute | CelFault
+"""The value of an attribute that a request computes, or why it cannot be computed."""
+V = TypeVar("V")
+V_co = TypeVar("V_co", covariant=True)
+
+
+class Compiled(Protocol[V_co]):
+    """A compiled CEL expression (plugins/devices/cel.py)."""
+
+    def answer(self, facts: Facts, max_cost: int) -> tuple[V_co, int]:
+        """The answer for a device, and its cost. Raises CelFault, and TookTooLong above `max_cost`."""
+
 
 MAX_ANSWERS = 1024
 """Selectors that are remembered for each kind of device. Clusters have few; claims of hostile users may all differ."""
@@ -37,14 +51,14 @@ class Likeness:
     device can be shared, so devices that agree in these share one object.
     """
 
-    __slots__ = ("__weakref__", "_answers", "_device", "_dialect", "_driver", "_facts")
+    __slots__ = ("__weakref__", "_answers", "_derived", "_device", "_driver", "_facts")
 
-    def __init__(self, driver: str, device: Device, dialect: Dialect) -> None:
+    def __init__(self, driver: str, device: Device) -> None:
         self._driver = driver
         self._device = device
-        self._dialect = dialect
         self._facts: Facts | None = None
         self._answers: OrderedDict[str, Answer] = OrderedDict()
+        self._derived: OrderedDict[str, Derived] = OrderedDict()
 
     def known(self, selector: str) -> Answer | None:
         """Return the kept answer of a selector for these devices; None if the selector was not evaluated yet."""
@@ -53,29 +67,46 @@ class Likeness:
     def ask(self, selector: str, max_cost: int | None = None) -> tuple[Answer, int]:
         """Evaluate a selector for these devices and keep the answer. Returns the answer and its cost, in CEL cost units.
         Raises TookTooLong if the cost exceeds `max_cost`; None stands for the limit of a single selector."""
-        answer, cost = self._evaluate(selector, max_cost)
-        self._answers[selector] = answer
-        if len(self._answers) > MAX_ANSWERS:
-            self._answers.popitem(last=False)
+        from mooring.plugins.devices.cel import compile_selector  # not at the start: see effort.py
+
+        answer, cost = self._evaluate(compile_selector(selector), max_cost)
+        _keep(self._answers, selector, answer)
         return answer, cost
 
-    def _evaluate(self, selector: str, max_cost: int | None) -> tuple[Answer, int]:
-        """Compile and evaluate a selector. An error is an answer too. The cost is in CEL cost units and includes work that
+    def derived(self, expression: str) -> Derived | None:
+        """Return the kept value of a derived attribute for these devices; None if it was not computed yet."""
+        return self._derived.get(expression)
+
+    def derive(self, expression: str, max_cost: int | None = None) -> tuple[Derived, int]:
+        """Compute a derived attribute of these devices and keep it. Returns it and its cost, as `ask` does."""
+        from mooring.plugins.devices.cel import compile_derived
+
+        value, cost = self._evaluate(compile_derived(expression), max_cost)
+        _keep(self._derived, expression, value)
+        return value, cost
+
+    def _evaluate(self, compiled: Compiled[V] | CelFault, max_cost: int | None) -> tuple[V | CelFault, int]:
+        """Evaluate a compiled expression. An error is an answer too. The cost is in CEL cost units and includes work that
         upstream does not charge for."""
         from mooring.cel.budget import WORK
-        from mooring.plugins.devices.cel import MAX_COST, compile_selector, facts_of  # not at the start: see effort.py
+        from mooring.plugins.devices.cel import MAX_COST, facts_of
 
-        answer: Answer
-        matcher = compile_selector(selector, self._dialect)
-        if isinstance(matcher, CelFault):
-            return matcher, 0
+        if isinstance(compiled, CelFault):
+            return compiled, 0
+        answer: V | CelFault
         try:
             if self._facts is None:
-                self._facts = facts_of(self._driver, self._device, self._dialect)
-            answer, cost = matcher.matches(self._facts, MAX_COST if max_cost is None else max_cost)
+                self._facts = facts_of(self._driver, self._device)
+            answer, cost = compiled.answer(self._facts, MAX_COST if max_cost is None else max_cost)
         except CelFault as fault:
             answer, cost = fault.with_traceback(None), fault.cost
         return answer, cost + WORK.spent  # some work takes time but costs nothing upstream
+
+
+def _keep(kept: OrderedDict[str, V], expression: str, answer: V) -> None:
+    kept[expression] = answer
+    if len(kept) > MAX_ANSWERS:
+        kept.popitem(last=False)
 
 
 LikenessBook = WeakValueDictionary[bytes, Likeness]
@@ -83,12 +114,12 @@ LikenessBook = WeakValueDictionary[bytes, Likeness]
 must not depend on what another scheduler in the process, such as that of a self-check, has found out."""
 
 
-def likeness_of(book: LikenessBook, driver: str, device: Device, dialect: Dialect = DIALECT) -> Likeness:
-    """The object for devices like this one, and for selectors of this dialect."""
-    key = _encode((driver, device.attributes, device.capacity, device.allow_multiple_allocations, dialect))
+def likeness_of(book: LikenessBook, driver: str, device: Device) -> Likeness:
+    """The object for devices like this one."""
+    key = _encode((driver, device.attributes, device.capacity, device.allow_multiple_allocations))
     likeness = book.get(key)
     if likeness is None:
-        likeness = book[key] = Likeness(driver, device, dialect)
+        likeness = book[key] = Likeness(driver, device)
     return likeness
 
 
@@ -115,6 +146,8 @@ class SliceView(msgspec.Struct, eq=False):
 
     slice: ResourceSlice
     sites: Sequence[DeviceInSlice]
+    has_groups: bool
+    """Whether a device of the slice has compatibility groups."""
     serial: int = msgspec.field(default_factory=lambda: next(_serials))
 
     @property
@@ -126,7 +159,7 @@ class SliceView(msgspec.Struct, eq=False):
         return self.slice.spec.pool.generation
 
 
-def view_of(published: ResourceSlice, dialect: Dialect = DIALECT, book: LikenessBook | None = None) -> SliceView:
+def view_of(published: ResourceSlice, book: LikenessBook | None = None) -> SliceView:
     """Take a slice apart. Slices whose devices may be alike need one book."""
     spec, book = published.spec, LikenessBook() if book is None else book
     sites = tuple(
@@ -134,11 +167,14 @@ def view_of(published: ResourceSlice, dialect: Dialect = DIALECT, book: Likeness
             (spec.driver, spec.pool.name, device.name),
             device,
             published,
-            likeness_of(book, spec.driver, device, dialect),
+            likeness_of(book, spec.driver, device),
         )
         for device in spec.devices or ()
     )
-    return SliceView(published, sites)
+    has_groups = any(
+        part.compatibility_groups for device in spec.devices or () for part in device.consumes_counters or ()
+    )
+    return SliceView(published, sites, has_groups)
 
 
 CounterSets = dict[str, dict[str, int]]
@@ -168,7 +204,11 @@ class PoolView(msgspec.Struct, eq=False):
         return not self.is_incomplete and not self.is_invalid
 
 
-def gather_pools(seen: Iterable[SliceView], whole: Mapping[PoolId, Sequence[SliceView]]) -> list[PoolView]:
+def gather_pools(
+    seen: Iterable[SliceView],
+    whole: Mapping[PoolId, Sequence[SliceView]],
+    features: DeviceFeatures = DEFAULT_FEATURES,
+) -> list[PoolView]:
     """The pools of the slices that a node sees, in the order in which devices are chosen; `whole` has all slices.
 
     Pools with binding conditions come last, as upstream prefers devices that need no preparation; then names decide.
@@ -183,16 +223,19 @@ def gather_pools(seen: Iterable[SliceView], whole: Mapping[PoolId, Sequence[Slic
     pools = [
         pool
         for pool_id, views in gathered.items()
-        if (pool := _pool(pool_id, views, whole.get(pool_id, ()))) is not None
+        if (pool := _pool(pool_id, views, whole.get(pool_id, ()), features)) is not None
     ]
     return sorted(pools, key=lambda pool: (_must_be_prepared(pool), pool.id))
 
 
-def _pool(pool_id: PoolId, views: Sequence[SliceView], all_views: Sequence[SliceView]) -> PoolView | None:
+def _pool(
+    pool_id: PoolId, views: Sequence[SliceView], all_views: Sequence[SliceView], features: DeviceFeatures
+) -> PoolView | None:
     """The pool as these slices show it. None: a newer generation exists, of which the node sees nothing yet.
 
     Fewer slices than the pool has is normal: the others may be for other nodes. They count for completeness and
-    counters.
+    counters. Slices that cannot be used because of their compatibility groups count for nothing, so that their pool is
+    incomplete.
     """
     expected = views[0].slice.spec.pool.resource_slice_count
     rest: list[SliceView] = []
@@ -200,26 +243,29 @@ def _pool(pool_id: PoolId, views: Sequence[SliceView], all_views: Sequence[Slice
         generation = views[0].generation
         if any(view.generation > generation for view in all_views):
             return None
-        same = [view for view in all_views if view.generation == generation]
+        has_groups = features.compatibility_groups
+        same = [view for view in all_views if view.generation == generation and (has_groups or not view.has_groups)]
         if len(same) != expected:
             return PoolView(pool_id, is_incomplete=True)
         rest = [view for view in same if view not in views]
-    return _whole_pool(pool_id, sorted(views, key=lambda view: view.slice.name), rest)
+    return _whole_pool(pool_id, sorted(views, key=lambda view: view.slice.name), rest, features)
 
 
-def _whole_pool(pool_id: PoolId, views: Sequence[SliceView], rest: Sequence[SliceView]) -> PoolView:
-    """A complete pool. Slices with counter sets have no devices."""
+def _whole_pool(
+    pool_id: PoolId, views: Sequence[SliceView], rest: Sequence[SliceView], features: DeviceFeatures
+) -> PoolView:
+    """A complete pool. Slices with counter sets have no devices. Counters that count for nothing (gate
+    DRAPartitionableDevices) do not make a pool invalid."""
     here = [site for view in views if not view.slice.spec.shared_counters for site in view.sites]
     elsewhere = [site for view in rest if not view.slice.spec.shared_counters for site in view.sites]
     sets = [each for view in (*views, *rest) for each in view.slice.spec.shared_counters or ()]
     counters = {
         each.name: {name: parse(counter.value) for name, counter in (each.counters or {}).items()} for each in sets
     }
-    is_invalid = (
-        len({site.id for site in here}) != len(here)
-        or len(counters) != len(sets)
-        or not all(_has_counters(site, counters) for site in (*here, *elsewhere))
+    has_bad_counters = features.partitionable and (
+        len(counters) != len(sets) or not all(_has_counters(site, counters) for site in (*here, *elsewhere))
     )
+    is_invalid = has_bad_counters or len({site.id for site in here}) != len(here)
     return PoolView(pool_id, is_invalid=True) if is_invalid else PoolView(pool_id, here, elsewhere, counters)
 
 
@@ -265,13 +311,11 @@ class FreeList:
     def take_out(self, position: int) -> None:
         """Take a position out; one that never was a member stays out."""
         if self._is_in[position]:
-            self._link(self._before[position], self._after[position])
+            before, after = self._before[position], self._after[position]
+            self._after[before], self._before[after] = after, before
 
     def put_back(self, position: int) -> None:
         """Put a position back. It must be the one that was taken out last of those that are out."""
         if self._is_in[position]:
             self._after[self._before[position]] = position
             self._before[self._after[position]] = position
-
-    def _link(self, one: int, other: int) -> None:
-        self._after[one], self._before[other] = other, one

@@ -7,9 +7,10 @@ from mooring.framework.contract.points import Reads, Rows, ScorePlugin, Scores, 
 from mooring.model.shape import PodPart
 
 MIB = 1024 * 1024
-# Upstream's thresholds: less than 23 MiB of images scores 0, and 1000 MiB for each container scores 100.
+# Upstream's thresholds: less than 23 MiB of images scores 0, and 1000 MiB for each image scores 100. Images of
+# containers, init containers and image volumes count, each as often as the pod names it.
 MIN_BYTES = 23 * MIB
-MAX_BYTES_PER_CONTAINER = 1000 * MIB
+MAX_BYTES_PER_IMAGE = 1000 * MIB
 
 
 class ImageLocality(ScorePlugin):
@@ -30,7 +31,7 @@ class ImageLocality(ScorePlugin):
         row does. A node that comes or goes changes `alive_count` and voids all that is kept.
         """
         images, node_count = context.nodes.images, context.nodes.alive_count
-        highest = MAX_BYTES_PER_CONTAINER * context.shape.containers_count
+        highest = MAX_BYTES_PER_IMAGE * len(context.shape.images)
         total = None
         for name in context.shape.images:
             counts = images.counts(name)
@@ -50,7 +51,7 @@ class ImageLocality(ScorePlugin):
         """Score one row by the bytes of the images of the pod that its node has. Each image is scaled by the share of nodes
         that have it, to avoid that all pods go to one node."""
         images, node_count = context.nodes.images, context.nodes.alive_count
-        highest = MAX_BYTES_PER_CONTAINER * context.shape.containers_count
+        highest = MAX_BYTES_PER_IMAGE * len(context.shape.images)
         total = 0
         for name in context.shape.images:
             counts = images.counts(name)

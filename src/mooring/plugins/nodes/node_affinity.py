@@ -38,6 +38,7 @@ class NodeAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin):
     """The pod's own terms are compiled with its shape; those of the profile are compiled once, here."""
 
     name = "NodeAffinity"
+    skips_resizes = True
     is_same_in_all_profiles = True
 
     def __init__(self, args: Any, handle: Handle) -> None:

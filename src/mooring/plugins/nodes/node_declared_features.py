@@ -1,55 +1,45 @@
 """NodeDeclaredFeatures: a pod that needs a feature of the kubelet goes only to nodes that declare it."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
 from mooring.framework.contract.context import SchedulingContext
 from mooring.framework.contract.events import (
-    ITSELF,
     NODE,
-    POD,
+    TARGET_POD_UPDATE,
     Action,
     Change,
     ClusterEvent,
     Registration,
-    is_itself,
     new_node_of,
     nodes_of,
     pods_of,
 )
-from mooring.framework.contract.points import Codes, FilterPlugin, Handle, Need, PreFilterPlugin, Reads, Rows, reads
+from mooring.framework.contract.points import Codes, FilterPlugin, Need, PreFilterPlugin, Reads, Rows, reads
 from mooring.framework.contract.status import SKIP, Rejection, Skip, final
 from mooring.model.pod import Pod
 from mooring.model.shape import PodPart, PodShape
 
 
 class NodeDeclaredFeatures(PreFilterPlugin, FilterPlugin):
-    """On by default, as upstream's gate of the same name; with the gate off the plugin skips every pod."""
+    """Always on: upstream's gate of the same name is locked."""
 
     name = "NodeDeclaredFeatures"
+    skips_resizes = True
     is_same_in_all_profiles = True
-
-    def __init__(self, args: Any, handle: Handle) -> None:
-        del args
-        self._is_on = handle.feature_gates.get(self.name, True)
-        if self._is_on:
-            error = 'error reading "PreFilterNodeDeclaredFeatures" from cycle-state: not found'
-            self.needs = (Need("filter", "preFilter", error),)
+    needs = (Need("filter", "preFilter", 'error reading "PreFilterNodeDeclaredFeatures" from cycle-state: not found'),)
 
     def events(self) -> Sequence[Registration]:
-        if not self._is_on:
-            return ()
         return (
             Registration(ClusterEvent(NODE, Action.ADD | Action.UPDATE_NODE_DECLARED_FEATURE), _declares_others),
-            Registration(ClusterEvent(POD, Action.UPDATE), _needs_others, ITSELF),
+            Registration(TARGET_POD_UPDATE, _needs_others),
         )
 
     @reads(Reads.SHAPE, PodPart.FEATURES)
     def pre_filter(self, context: SchedulingContext) -> Skip | None:
         """SKIP for pods that need no feature. Reads.SHAPE is right: only the pod's spec decides what it needs."""
-        return None if self._is_on and required_features(context.shape) else SKIP
+        return None if required_features(context.shape) else SKIP
 
     @reads(Reads.NODE, PodPart.FEATURES)
     def filter(self, context: SchedulingContext, rows: Rows) -> Codes | None:
@@ -57,8 +47,6 @@ class NodeDeclaredFeatures(PreFilterPlugin, FilterPlugin):
 
         Reads.NODE is right: the declared features are part of the node's status.
         """
-        if not self._is_on:
-            return None
         required = required_features(context.shape)
         lacking = np.array([not required <= declared for declared in context.nodes.features.values], np.int64)
         return lacking[context.nodes.features.codes[rows]]
@@ -75,21 +63,21 @@ def _declares_others(pod: Pod, change: Change) -> bool:
 
 
 def _needs_others(pod: Pod, change: Change) -> bool:
-    """Whether the waiting pod itself changed so that it needs other features."""
+    """Whether the pod changed so that it needs other features."""
     old, new = pods_of(change)
-    if old is None or new is None or not is_itself(pod, change):
-        return False
-    return required_features(old.shape) != required_features(new.shape)
+    return old is not None and new is not None and required_features(old.shape) != required_features(new.shape)
 
 
 def required_features(shape: PodShape) -> frozenset[str]:
-    """The features that a pod of this shape needs. Upstream's list for v1.36: each feature has a rule that reads the
-    pod's spec."""
+    """The features that a pod of this shape needs. Upstream's list for v1.37: each feature has a rule that reads the
+    pod's spec. None of them has an end yet (MaxVersion), so all count whatever the version."""
     required = set()
     if "RestartAllContainers" in shape.restart_actions:
         required.add("RestartAllContainersOnContainerExits")
     if shape.host_network and shape.host_users is False:
         required.add("UserNamespacesHostNetworkSupport")
+    if shape.has_bind_mount_options:
+        required.add("VolumeBindMountOptions")
     return frozenset(required)
 
 

@@ -5,7 +5,16 @@ from collections.abc import Sequence
 import numpy as np
 
 from mooring.framework.contract.context import SchedulingContext
-from mooring.framework.contract.events import NODE, POD, Action, Change, ClusterEvent, Registration, has_place, pods_of
+from mooring.framework.contract.events import (
+    ASSIGNED_POD_DELETE,
+    NODE,
+    Action,
+    Change,
+    ClusterEvent,
+    Registration,
+    has_place,
+    pods_of,
+)
 from mooring.framework.contract.points import Codes, FilterPlugin, Need, PreFilterPlugin, Reads, Rows, reads
 from mooring.framework.contract.status import SKIP, Rejection, Skip, curable
 from mooring.model.pod import Pod
@@ -16,12 +25,13 @@ class NodePorts(PreFilterPlugin, FilterPlugin):
     """The table keeps the host ports in use by row, with upstream's rule that 0.0.0.0 collides with every address."""
 
     name = "NodePorts"
+    skips_resizes = True
     needs = (Need("filter", "preFilter", 'reading "PreFilterNodePorts" from cycleState: not found'),)
     is_same_in_all_profiles = True
 
     def events(self) -> Sequence[Registration]:
         return (
-            Registration(ClusterEvent(POD, Action.DELETE), _port_came_free),
+            Registration(ASSIGNED_POD_DELETE, _port_came_free),
             Registration(ClusterEvent(NODE, Action.ADD)),
         )
 

@@ -9,14 +9,12 @@ import numpy as np
 from mooring.cluster.columns.kernels import scale_to_max
 from mooring.framework.contract.context import SchedulingContext
 from mooring.framework.contract.events import (
-    ITSELF,
     NODE,
-    POD,
+    TARGET_POD,
     Action,
     Change,
     ClusterEvent,
     Registration,
-    is_itself,
     new_node_of,
     nodes_of,
     pods_of,
@@ -26,6 +24,7 @@ from mooring.framework.contract.points import (
     FilterPlugin,
     Handle,
     Need,
+    PreFilterPlugin,
     PreScorePlugin,
     Reads,
     Rows,
@@ -43,17 +42,22 @@ CORDONED = Taint(key="node.kubernetes.io/unschedulable", effect=NO_SCHEDULE)
 so that pods of DaemonSets go to cordoned nodes."""
 
 
-class NodeUnschedulable(FilterPlugin):
+class NodeUnschedulable(PreFilterPlugin, FilterPlugin):
     """Looks at spec.unschedulable, which is set before the controller adds the taint."""
 
     name = "NodeUnschedulable"
+    skips_resizes = True
     is_same_in_all_profiles = True
 
     def events(self) -> Sequence[Registration]:
         return (
             Registration(ClusterEvent(NODE, Action.ADD | Action.UPDATE_NODE_TAINT), _node_opened),
-            Registration(ClusterEvent(POD, Action.UPDATE_POD_TOLERATION), _tolerates_now, ITSELF),
+            Registration(ClusterEvent(TARGET_POD, Action.UPDATE_POD_TOLERATION), _tolerates_now),
         )
+
+    @reads(Reads.SHAPE, PodPart.TOLERATIONS)
+    def pre_filter(self, context: SchedulingContext) -> None:
+        """Nothing to prepare: upstream's PreFilter skips only pods whose resize is deferred."""
 
     @reads(Reads.NODE, PodPart.TOLERATIONS)
     def filter(self, context: SchedulingContext, rows: Rows) -> Codes | None:
@@ -74,15 +78,16 @@ def _node_opened(pod: Pod, change: Change) -> bool:
 
 
 def _tolerates_now(pod: Pod, change: Change) -> bool:
-    """Whether the waiting pod itself changed and tolerates cordoned nodes now."""
+    """Whether the pod, as it is now, tolerates cordoned nodes."""
     _, new = pods_of(change)
-    return new is not None and is_itself(pod, change) and new.shape.tolerance.covers(CORDONED)
+    return new is not None and new.shape.tolerance.covers(CORDONED)
 
 
-class TaintToleration(FilterPlugin, PreScorePlugin, ScorePlugin):
+class TaintToleration(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin):
     """Filter for NoSchedule and NoExecute, Score for PreferNoSchedule. Lists of taints are interned by the table."""
 
     name = "TaintToleration"
+    skips_resizes = True
     needs = (Need("score", "preScore", 'failed to read "PreScoreTaintToleration" from cycleState: not found'),)
     is_same_in_all_profiles = True
 
@@ -93,8 +98,12 @@ class TaintToleration(FilterPlugin, PreScorePlugin, ScorePlugin):
     def events(self) -> Sequence[Registration]:
         return (
             Registration(ClusterEvent(NODE, Action.ADD | Action.UPDATE_NODE_TAINT), self._node_tolerable),
-            Registration(ClusterEvent(POD, Action.UPDATE_POD_TOLERATION), is_itself, ITSELF),
+            Registration(ClusterEvent(TARGET_POD, Action.UPDATE_POD_TOLERATION)),
         )
+
+    @reads(Reads.SHAPE, PodPart.TOLERATIONS)
+    def pre_filter(self, context: SchedulingContext) -> None:
+        """Nothing to prepare, as in NodeUnschedulable."""
 
     @reads(Reads.NODE, PodPart.TOLERATIONS)
     def filter(self, context: SchedulingContext, rows: Rows) -> Codes | None:

@@ -6,28 +6,22 @@ evicts them.
 """
 
 from collections import Counter
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, TypeVar
 from weakref import ref
 
 import numpy as np
+from numpy.typing import NDArray
 
 from mooring.cluster.cluster import Cluster
 from mooring.cluster.nodes.ranks import PodRanks
 from mooring.cluster.nodes.table import NodeTable
-from mooring.framework.attempts.fit_errors import (
-    UNSCHEDULABLE_GROUP,
-    GroupFitError,
-    GroupSearch,
-    GroupVictims,
-    MovedPods,
-    PodGroupPostFilterPlugin,
-    RejectedAttempt,
-)
+from mooring.framework.attempts.fit_errors import RejectedAttempt
 from mooring.framework.attempts.refiltering import RowArray
 from mooring.framework.config.args import DefaultPreemptionArgs
-from mooring.framework.contract.events import POD, Action, ClusterEvent, Registration
+from mooring.framework.contract.events import ASSIGNED_POD_DELETE, Registration
+from mooring.framework.contract.group_points import GroupFitError, GroupSearch, PodGroupPostFilterPlugin
 from mooring.framework.contract.intents import CallFault
 from mooring.framework.contract.points import (
     Candidates,
@@ -35,138 +29,47 @@ from mooring.framework.contract.points import (
     Handle,
     Nomination,
     NoRoom,
+    PostFilterPlugin,
     PreEnqueuePlugin,
     Victims,
 )
-from mooring.framework.contract.status import PluginError, Rejection, curable, final
+from mooring.framework.contract.status import Code, PluginError, Rejection, curable, final
 from mooring.framework.kept.asking import AttemptError
 from mooring.framework.profile.metric_catalogue import PREEMPTION_ATTEMPTS
 from mooring.kit.choice import choose
 from mooring.model.pod import Pod
 from mooring.model.shape import PodShape
-from mooring.plugins.preemption.group_slots import GainsByShape, Slots, come_back, first_to_leave, slots_for, victims_on
+from mooring.plugins.preemption.group_preemption import answer_at_once, search_victims
 from mooring.plugins.preemption.kept_dry_run import KeptDryRun
 from mooring.plugins.preemption.kept_harm import KeptHarm
 from mooring.plugins.preemption.least_harm import LeastHarm, is_small, sums_decide
-from mooring.plugins.preemption.victim_order import GroupVictim, VictimOrder, split_by_budgets
-from mooring.plugins.preemption.victim_search import Budget, Findings, KeptBudgets, NodeDryRun, PreemptionDryRun
-
-# ---- Which pods have to leave so that a pod group fits: upstream's search over the whole cluster.
-#
-# All victims of lower priority leave. If the group fits then, they come back, the most important first, as long as it
-# still fits; those that break a disruption budget come back before the others. Each question is a trial of the whole
-# group, unless sums decide (group_slots.py).
-
-
-NO_VICTIMS = final("No preemption victims found for incoming preemptor")
-NEVER = curable("not eligible due to preemptionPolicy=Never.")
-NOT_ENOUGH_ROOM = curable(UNSCHEDULABLE_GROUP)
-"""Upstream's words, here and above."""
-ONE_BY_ONE = 64
-"""Up to so many victims are tried one after another. More of them come back in batches, each twice as large as the last
-one that fitted: a trial takes about a millisecond, and a cluster may have 100,000 victims. Where pods only take room, the
-outcome is the same. It may differ where members need a victim (affinity): upstream may then evict more."""
-
-
-def search_victims(failure: GroupFitError, gains: GainsByShape, budgets: Sequence[Budget]) -> GroupSearch:
-    """The victims for a group."""
-    if any(pod.spec.preemption_policy == "Never" for pod in failure.members):
-        return NEVER
-    order, priority = gains.order, failure.group.priority
-    order.refresh()
-    if not order.has_below(priority):
-        return NO_VICTIMS
-    slots = slots_for(failure)
-    enough = failure.enough or 0
-    if slots is None or slots.total >= enough:  # by sums it fits now: then sums do not decide
-        return (yield from search_by_trials(_in_order(order, priority, budgets)))
-    if enough > len(failure.members):
-        return NOT_ENOUGH_ROOM
-    nominated = failure.cluster.nominated
-    if any(nominated.node_of(pod.id) is not None for pod in failure.members):
-        # The slots leave out what members are nominated to, though a member may take that itself. So there may be more of
-        # them, and those that can stay by this count can stay.
-        victims = _in_order(order, priority, budgets)
-        return (yield from search_by_trials(victims, first_to_leave(slots, victims, enough) or 0))
-    if budgets:
-        return _search_by_sums(slots, _in_order(order, priority, budgets), enough)
-    return _search_few(failure, gains, slots, enough)
-
-
-def _search_few(failure: GroupFitError, gains: GainsByShape, slots: Slots, enough: int) -> GroupVictims | Rejection:
-    """Search like `_search_by_sums`, but only on the nodes that gain slots first. The result is the same as on all nodes."""
-    member, priority = failure.members[0], failure.group.priority
-    kept = gains.of(member.shape, member.priority, priority)
-    kept.refresh(slots)
-    rows = kept.rows(enough - slots.total, slots.passing)
-    slots.passing = np.zeros(len(slots.passing), np.bool_)
-    slots.passing[rows] = True
-    return _search_by_sums(slots, victims_on(gains.order, rows, priority), enough)
-
-
-def _search_by_sums(slots: Slots, victims: Sequence[GroupVictim], enough: int) -> GroupVictims | Rejection:
-    """The victims that cannot come back in the order given."""
-    first = first_to_leave(slots, victims, enough)
-    return NOT_ENOUGH_ROOM if first is None else _chosen(come_back(slots, victims[first:], enough))
-
-
-def _in_order(order: VictimOrder, priority: int, budgets: Sequence[Budget]) -> list[GroupVictim]:
-    """All victims in the order in which they come back."""
-    breaking, others = split_by_budgets((entry[-1] for entry in order.below(priority)), budgets)
-    return [*breaking, *others]
-
-
-def search_by_trials(victims: Sequence[GroupVictim], first: int = 0) -> GroupSearch:
-    """The victims, found by trials. The group is known to fit beside the victims before `first`."""
-    refusal = yield MovedPods(leave=_pods_of(victims[first:]))
-    if refusal is not None:
-        return refusal
-    return _chosen((yield from reprieve(victims[first:])))
-
-
-def reprieve(victims: Sequence[GroupVictim]) -> Generator[MovedPods, Rejection | None, list[GroupVictim]]:
-    """Let victims that have left come back, in this order, where the group still fits. Returns those that stay away."""
-    staying_away: list[GroupVictim] = []
-    refused: tuple[Pod, ...] = ()
-    place, size = 0, 1
-    while place < len(victims):
-        batch = victims[place : place + size]
-        back = _pods_of(batch)
-        refusal = yield MovedPods(leave=refused, come_back=back)
-        refused = () if refusal is None else back
-        if refusal is None:
-            place += len(batch)
-            size = 2 * size if len(victims) > ONE_BY_ONE else 1
-        elif len(batch) > 1:
-            size = len(batch) // 2
-        else:
-            staying_away += batch
-            place += 1
-    return staying_away
-
-
-def _chosen(victims: Sequence[GroupVictim]) -> GroupVictims:
-    return GroupVictims(_pods_of(sorted(victims, key=lambda victim: victim.importance)))
-
-
-def _pods_of(victims: Sequence[GroupVictim]) -> tuple[Pod, ...]:
-    return tuple(pod for victim in victims for pod in victim.pods)
-
+from mooring.plugins.preemption.preemption_metrics import PreemptionMetrics
+from mooring.plugins.preemption.unit_search import UnitDryRun
+from mooring.plugins.preemption.victim_order import VictimOrder
+from mooring.plugins.preemption.victim_search import (
+    PREFIX,
+    Findings,
+    KeptBudgets,
+    NodeDryRun,
+    PreemptionDryRun,
+    is_being_preempted,
+    nominate,
+)
 
 K = TypeVar("K", KeptDryRun, KeptHarm)
+A = TypeVar("A", Nomination | NoRoom, Nomination | NoRoom | Candidates)
 KeptKey = tuple["ref[PodShape]", int]
 """A shape and a priority."""
 
-_PREFIX = "preemption: "
 DRY_RUNS = 16
 """For how many shapes and priorities the outcome is kept: a dry run has arrays of pods x nodes, so there are few of them.
 """
 _NOT_HELPFUL = "Preemption is not helpful for scheduling"
 
 
-class DefaultPreemption(PreEnqueuePlugin, PodGroupPostFilterPlugin):
-    """PostFilter searches; PreEnqueue keeps the preemptor out of the queue while its victims are being evicted. With the
-    gate WorkloadAwarePreemption groups preempt as one (`search_victims`), and their members do not preempt alone."""
+class DefaultPreemption(PreEnqueuePlugin, PostFilterPlugin, PodGroupPostFilterPlugin):
+    """PostFilter searches; PreEnqueue keeps the preemptor out of the queue while its victims are being evicted. Pod groups
+    preempt as one, at PodGroupPostFilter (`search_victims`)."""
 
     name = "DefaultPreemption"
 
@@ -180,10 +83,12 @@ class DefaultPreemption(PreEnqueuePlugin, PodGroupPostFilterPlugin):
         self._budgets = KeptBudgets()
         handle.metrics.declare(PREEMPTION_ATTEMPTS)
         self._attempts = handle.metrics.counter(PREEMPTION_ATTEMPTS.name).series()
-        self._tries_placements = handle.feature_gates.get("TopologyAwareWorkloadScheduling", False)
         self._cluster = handle.services.cluster
-        self._groups_preempt = handle.feature_gates.get("WorkloadAwarePreemption", False)
-        self._gains: GainsByShape | None = None
+        self._heeds_groups = handle.feature_gates.get("GenericWorkload", False)
+        self._metrics = PreemptionMetrics(handle)
+        self._goes_by_group = handle.feature_gates.get("PodGroupPreemptionPolicy", False)
+        """Whether the preemption policy of a group counts, and not that of its pods."""
+        self._order: VictimOrder | None = None
         self._evicting: dict[str, str] = {}
         """Preemptors whose victims are being evicted right now, by the id of the pod, with what stays out of the queue until
         that is done: the pod, or its group."""
@@ -201,11 +106,13 @@ class DefaultPreemption(PreEnqueuePlugin, PodGroupPostFilterPlugin):
         return None
 
     def _preempts_as_group(self, pod: Pod) -> bool:
-        return self._groups_preempt and pod.spec.scheduling_group is not None
+        return self._heeds_groups and pod.spec.scheduling_group is not None
 
     def _group_id(self, pod: Pod) -> str | None:
-        """The uid of the pod's group, or its name where it has none; None: the group does not exist."""
-        group = self._cluster.pod_group(pod.group_key or "")
+        """The uid of the pod's root group, or its name where it has none; None: the group cannot be found."""
+        tree = self._cluster.group_tree
+        root = tree.root_of_pod(pod)
+        group = None if root is None else tree.find(root)
         return None if group is None else group.uid or group.key
 
     def eviction_began(self, pod: Pod) -> None:
@@ -219,27 +126,46 @@ class DefaultPreemption(PreEnqueuePlugin, PodGroupPostFilterPlugin):
     def events(self) -> list[Registration]:
         """The hint always says no: whether a pod that left made room is for the plugins to say that rejected the
         preemptor."""
-        return [Registration(ClusterEvent(POD, Action.DELETE), lambda pod, change: False)]
+        return [Registration(ASSIGNED_POD_DELETE, lambda pod, change: False)]
 
     def post_filter(self, failure: FitError) -> Nomination | NoRoom | Candidates:
         """A nomination; or why there is no room; or, where extenders review preemption, all candidates for them to thin
         out."""
         self._attempts.add()
-        refusal = self._excluded(failure.context.pod, failure.context.cluster) or self._ineligible(failure)
+        began_ns = self._metrics.began()
+        found = self._counted(partial(self._evaluate, failure), began_ns)
+        if not isinstance(found, Candidates):
+            return found
+        # What extenders leave is chosen from later, and the search lasts until then.
+        return Candidates(found.victims, lambda left: self._counted(partial(found.choose, left), began_ns))
+
+    def _counted(self, search: Callable[[], A], began_ns: int) -> A:
+        """Run a search, or the last step of it, and count what it finds."""
+        try:
+            found = search()
+        except PluginError:
+            self._metrics.pod_searched(None, began_ns)
+            raise
+        if isinstance(found, Nomination | NoRoom):
+            self._metrics.pod_searched(found, began_ns)
+        return found
+
+    def _evaluate(self, failure: FitError) -> Nomination | NoRoom | Candidates:
+        refusal = self._ineligible(failure)
         if refusal is not None:
-            return NoRoom(curable(_PREFIX + refusal))
+            return NoRoom(curable(PREFIX + refusal))
         try:
             return self._find_least_harm(failure) or self._find_any(failure)
         except AttemptError as fault:  # a filter failed in the dry run
-            raise PluginError(f"{_PREFIX}{fault}") from fault
+            raise PluginError(f"{PREFIX}{fault}") from fault
 
     def _find_any(self, failure: FitError) -> Nomination | NoRoom | Candidates:
         """The outcome of the dry run on all nodes where eviction can help."""
         nodes, findings = failure.context.nodes, self.search(failure)
         if not len(findings):
             if findings.without_victims:
-                raise PluginError(_PREFIX + _no_victims(findings, nodes))
-            text = _PREFIX + _message(findings, nodes.alive_count)
+                raise PluginError(PREFIX + _no_victims(findings, nodes))
+            text = PREFIX + _message(findings, nodes.alive_count)
             return NoRoom(curable(text), clear_nomination=True)
         if not failure.is_reviewed:
             return self._best(findings, nodes)
@@ -247,33 +173,30 @@ class DefaultPreemption(PreEnqueuePlugin, PodGroupPostFilterPlugin):
         return Candidates(victims, partial(self._choose, findings, nodes))
 
     def pod_group_post_filter(self, failure: GroupFitError) -> GroupSearch:
-        if self._gains is None or self._gains.order.nodes is not failure.cluster.nodes:
-            self._gains = GainsByShape(VictimOrder(failure.cluster))
-        return search_victims(failure, self._gains, self._budgets.of(failure.cluster))
+        found = answer_at_once(failure, self._goes_by_group)
+        if found is None:
+            order, budgets = self._victims(failure.cluster), self._budgets.of(failure.cluster)
+            began_ns = self._metrics.began()
+            found = yield from search_victims(failure, order, budgets)
+            self._metrics.group_searched(type(failure.group).__name__.lower(), found, began_ns)
+        self._metrics.group_answered(found.code if isinstance(found, Rejection) else Code.Success)
+        return found
 
-    def may_help(self, pod: Pod, cluster: Cluster) -> bool:
-        return self._excluded(pod, cluster) is None
-
-    def _excluded(self, pod: Pod, cluster: Cluster) -> str | None:
-        """Why pods of this pod's group may not preempt, whatever the nodes. Parity: a group with constraints would preempt
-        anew for each placement."""
-        if pod.group_key is None:
-            return None
-        group = cluster.pod_group(pod.group_key)
-        if self._tries_placements and group is None:
-            return "pod group for pod not found"
-        if self._tries_placements and group is not None and group.spec.scheduling_constraints is not None:
-            return "not eligible due to placement-based pod group scheduling limitation"
-        return "not eligible due to workload aware preemption enabled" if self._groups_preempt else None
+    def _victims(self, cluster: Cluster) -> VictimOrder:
+        """All pods on nodes in the units in which they leave; made again for another table (a fork)."""
+        if self._order is None or self._order.nodes is not cluster.nodes:
+            self._order = VictimOrder(cluster)
+        self._order.refresh()
+        return self._order
 
     def _choose(
         self, findings: Findings, nodes: NodeTable, left: Mapping[str, Victims] | CallFault
     ) -> Nomination | NoRoom:
         """The best of the candidates that extenders have left, possibly with other victims."""
         if isinstance(left, CallFault):
-            raise PluginError(_PREFIX + left.message)
+            raise PluginError(PREFIX + left.message)
         if not left:
-            return NoRoom(curable(f"{_PREFIX}no candidate node for preemption"))
+            return NoRoom(curable(f"{PREFIX}no candidate node for preemption"))
         return self._best(findings.replaced({nodes.row_book[name]: on for name, on in left.items()}), nodes)
 
     def _best(self, findings: Findings, nodes: NodeTable) -> Nomination:
@@ -283,7 +206,7 @@ class DefaultPreemption(PreEnqueuePlugin, PodGroupPostFilterPlugin):
         # Parity: a victim that has not started counts as started when it is looked at, and later is better. So among
         # nodes that differ in nothing else the last one wins; where victims have started, the first.
         chosen = best[-1] if findings.is_unstarted(best[-1]) else best[0]
-        return Nomination(nodes.names[chosen], findings.victims(chosen))
+        return nominate(nodes.names[chosen], findings.victims(chosen), findings.violations(chosen))
 
     def _find_least_harm(self, failure: FitError) -> Nomination | None:
         """The least harmful candidate, where sums decide; None: they do not, or there is no candidate."""
@@ -293,6 +216,8 @@ class DefaultPreemption(PreEnqueuePlugin, PodGroupPostFilterPlugin):
             return None
         curable_rows = failure.curable()
         if not curable_rows.any():  # filters may have no state to answer with: PreFilter may have ended early
+            return None
+        if self._apart(failure)[: len(curable_rows)][curable_rows].any():
             return None
         filters = sums_decide(failure.attempt, failure.nominated)
         ranks = self._ranked(nodes)
@@ -313,11 +238,33 @@ class DefaultPreemption(PreEnqueuePlugin, PodGroupPostFilterPlugin):
         dry_run = PreemptionDryRun(failure, ranks, kept, self._budgets.of(failure.context.cluster))
         if not len(potential):
             return dry_run.nothing()
-        if failure.examine_all:
-            return dry_run.search(potential)
-        return self._search_enough(dry_run, potential, failure.context.seed)
+        budgets = self._budgets.of(failure.context.cluster)
+        apart, units = self._apart(failure), None
+        if apart[potential].any():
+            units = UnitDryRun(failure, self._victims(failure.context.cluster), budgets)
 
-    def _search_enough(self, dry_run: PreemptionDryRun, potential: RowArray, seed: int) -> Findings:
+        def search(rows: RowArray) -> Findings:
+            """Try rows: those with members of groups in units, all others pod by pod."""
+            if units is None:
+                return dry_run.search(rows)
+            findings = dry_run.search(rows[~apart[rows]])
+            units.search(rows[apart[rows]].tolist(), findings)
+            return findings
+
+        if failure.examine_all:
+            return search(potential)
+        return self._search_enough(search, dry_run.nothing(), potential, failure.context.seed)
+
+    def _apart(self, failure: RejectedAttempt) -> NDArray[np.bool_]:
+        """Mask over the rows: True where members of groups are, which leave in units."""
+        found = np.zeros(failure.context.nodes.height, np.bool_)
+        if self._heeds_groups:
+            found[[*self._victims(failure.context.cluster).member_rows]] = True
+        return found
+
+    def _search_enough(
+        self, search: Callable[[RowArray], Findings], findings: Findings, potential: RowArray, seed: int
+    ) -> Findings:
         """Dry runs in batches until there are enough candidates and one of them breaks no budget.
 
         The start depends on the attempt's seed, where upstream draws a random offset: otherwise the first nodes of the
@@ -327,9 +274,8 @@ class DefaultPreemption(PreEnqueuePlugin, PodGroupPostFilterPlugin):
         count = len(potential)
         wanted = min(max(count * self._min_percentage // 100, self._min_absolute), count)
         walk = np.roll(potential, -choose(seed, count))
-        findings = dry_run.nothing()
         for start in range(0, count, max(wanted, 1)):
-            findings.take(dry_run.search(walk[start : start + wanted]))
+            findings.take(search(walk[start : start + wanted]))
             if len(findings) >= wanted and findings.has_harmless():
                 break
         return findings
@@ -365,17 +311,6 @@ def _kept_for(kept: dict[KeptKey, K], pod: Pod, make: Callable[[], K]) -> K:
     if len(kept) > DRY_RUNS:
         del kept[next(iter(kept))]
     return found
-
-
-def is_being_preempted(pod: Pod) -> bool:
-    """Whether the pod is being deleted because the scheduler preempted it."""
-    targeted = next((c for c in pod.status.conditions or () if c.type == "DisruptionTarget"), None)
-    return (
-        pod.is_terminating
-        and targeted is not None
-        and targeted.status == "True"
-        and targeted.reason == "PreemptionByScheduler"
-    )
 
 
 def _no_victims(findings: Findings, nodes: NodeTable) -> str:

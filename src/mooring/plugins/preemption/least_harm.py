@@ -42,7 +42,7 @@ from mooring.plugins.preemption.kept_harm import (
     room_on,
     victims_on,
 )
-from mooring.plugins.preemption.victim_search import NodeDryRun
+from mooring.plugins.preemption.victim_search import NodeDryRun, nominate
 
 LEAST_PRIORITY = -(1 << 31)
 
@@ -170,7 +170,7 @@ class LeastHarm:
 
     def _nomination(self, choice: Choice) -> Nomination:
         victims = self._victims_on(choice.row) if choice.victims is None else choice.victims
-        return Nomination(self._nodes.names[choice.row], victims)
+        return nominate(self._nodes.names[choice.row], victims, choice.harm[0] if choice.harm else 0)
 
     def _rows_beyond_sums(self) -> Flags | None:
         """Rows on which more than sums decides who has to leave; None: there are none."""

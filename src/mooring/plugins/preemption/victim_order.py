@@ -1,4 +1,5 @@
-"""All pods on nodes as victims of pod groups, in the order of their importance, kept from search to search.
+"""All pods on nodes as victims of preemption, in units that leave together, in the order of their importance, kept from
+search to search.
 
 Hot: to find and sort 20,000 victims takes 60 ms; a group that preempts touches some ten nodes, and to enter their pods anew
 takes 0.3 ms.
@@ -6,37 +7,45 @@ takes 0.3 ms.
 
 from bisect import bisect_left, insort
 from collections.abc import Iterable, Sequence
-from operator import itemgetter
-from typing import cast
 
 import msgspec
 
-from mooring.cluster.change_log import Follower, RowLog
+from mooring.cluster.change_log import Follower
 from mooring.cluster.cluster import Cluster
 from mooring.cluster.nodes.ranks import start_ns
+from mooring.cluster.pods.group_tree import GroupName
 from mooring.model.pod import Pod
-from mooring.model.workloads import DISRUPTED_TOGETHER, PodGroup
-from mooring.plugins.preemption.victim_search import Budget
+from mooring.plugins.preemption.victim_search import Budget, breaks_budget
 
-# ---- The victims that preemption for a pod group chooses from: single pods, and whole groups that are disrupted
-# together.
+# ---- The units in which preemption evicts pods: single pods, and whole groups that are disrupted together.
 #
-# A group with the disruption mode PodGroup leaves as one or stays as one, and counts with the priority of the group.
-# All other pods, members of groups too, are victims of their own.
+# The highest group above a pod with the disruption mode `all` leaves as one, on all nodes, or stays as one. All other pods,
+# members of groups too, are units of their own. A unit counts with the priority of its root group.
 
 
-Importance = tuple[int, bool, int, int, int]
-"""Ascending: the more important victim is the lesser."""
+Importance = tuple[int, int, int, int, int]
+"""Ascending: the more important unit is the lesser."""
 _MOST_PODS = 1 << 32
 """More than there are on any node."""
+_POD, _GROUP, _COMPOSITE = 0, -1, -2
+"""The kinds of units in the order of their importance."""
 
 
-class GroupVictim(msgspec.Struct):
+class VictimUnit(msgspec.Struct):
     """Pods that leave together: one pod, or all pods of a group on nodes."""
 
     pods: list[Pod]
     importance: Importance
-    """Priority, groups before pods, size, start, place."""
+    """Priority, kind, size, start, place."""
+
+    @property
+    def priority(self) -> int:
+        return -self.importance[0]
+
+    @property
+    def is_group(self) -> bool:
+        """Whether its eviction disrupts a group. Parity: that of any pod that names a group does."""
+        return self.importance[1] != _POD
 
 
 def pod_place(node_position: int, index: int) -> int:
@@ -45,58 +54,47 @@ def pod_place(node_position: int, index: int) -> int:
     return node_position * _MOST_PODS + index
 
 
-def single(pod: Pod, place: int) -> GroupVictim:
+def single(pod: Pod, priority: int, place: int) -> VictimUnit:
     """A pod that may leave alone. Parity: any pod that names a group counts as a group, of one."""
-    is_group = pod.spec.scheduling_group is not None
-    return GroupVictim([pod], (-pod.priority, not is_group, -1, start_ns(pod), place))
+    kind = _POD if pod.spec.scheduling_group is None else _GROUP
+    return VictimUnit([pod], (-priority, kind, -1, start_ns(pod), place))
 
 
-def whole(group: PodGroup, pods: list[Pod], place: int) -> GroupVictim:
-    """A group that leaves as one, with its pods in the order of their places, the first of which is given.
-
-    Parity: it counts as started when that first pod was, whichever is the oldest.
-    """
-    return GroupVictim(pods, (-group.priority, False, -len(pods), start_ns(pods[0]), place))
+def whole(group: GroupName, priority: int, pods: list[Pod], place: int) -> VictimUnit:
+    """A group that leaves as one, with its pods in the order of their places; `place` is that of the first. It started with
+    the first of its pods that did."""
+    kind = _COMPOSITE if group.is_composite else _GROUP
+    return VictimUnit(pods, (-priority, kind, -len(pods), min(map(start_ns, pods)), place))
 
 
 def split_by_budgets(
-    victims: Iterable[GroupVictim], budgets: Sequence[Budget]
-) -> tuple[list[GroupVictim], list[GroupVictim]]:
-    """(victims that break a budget if all leave in this order, the others).
-
-    Parity: the pods of a victim take from budgets one after another until one finds a budget used up. Unlike for a single
-    preemptor, the budgets and pods behind that one are not counted any more.
-    """
+    units: Iterable[VictimUnit], budgets: Sequence[Budget]
+) -> tuple[list[tuple[VictimUnit, int]], list[VictimUnit]]:
+    """(units that break a budget if all leave in this order, each with how many of its pods do; the others)."""
     left = [budget.allowed for budget in budgets]
-    breaking: list[GroupVictim] = []
-    others: list[GroupVictim] = []
-    for victim in victims:
-        breaks = any(_breaks(pod, budgets, left) for pod in victim.pods)
-        (breaking if breaks else others).append(victim)
+    breaking: list[tuple[VictimUnit, int]] = []
+    others: list[VictimUnit] = []
+    for unit in units:
+        violations = sum(breaks_budget(pod, budgets, left) for pod in unit.pods) if budgets else 0
+        if violations:
+            breaking.append((unit, violations))
+        else:
+            others.append(unit)
     return breaking, others
-
-
-def _breaks(pod: Pod, budgets: Sequence[Budget], left: list[int]) -> bool:
-    """Whether the eviction of the pod violates a disruption budget. `left` holds the evictions that each budget still allows,
-    and is counted down here."""
-    for i, budget in enumerate(budgets):
-        if budget.matches(pod) and pod.name not in budget.disrupted:
-            left[i] -= 1
-            if left[i] < 0:
-                return True
-    return False
 
 
 _FEW_GROUPS = 1024
 """Allowance for groups that are remembered after their pods have left. The order is built again when more groups are
-remembered than twice the number of victims plus this number."""
+remembered than twice the number of units plus this number."""
 
-Entry = tuple[*Importance, GroupVictim]
-"""No two victims have the same place, so that entries are never compared by the victim."""
+Entry = tuple[*Importance, VictimUnit]
+"""No two units have the same place, so that entries are never compared by the unit."""
+Standing = tuple[GroupName | None, int | None]
+"""How the pods of a PodGroup are evicted: the group that leaves as one with them, and their priority; None: their own."""
 
 
 class VictimOrder:
-    """Follows the node table of one cluster, and its PodGroups."""
+    """Follows the node table of one cluster, and its groups."""
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
@@ -106,17 +104,21 @@ class VictimOrder:
         self._position: dict[int, int] = {}
         """By row: the place of the node among all nodes."""
         self.entries: list[Entry] = []
-        self.touches = RowLog()
-        """Rows whose victims changed."""
         self._singles: dict[int, list[Entry]] = {}
-        """By row: victims of one pod."""
-        self._parts: dict[str, dict[int, list[tuple[int, Pod]]]] = {}
+        """By row: units of one pod."""
+        self._parts: dict[GroupName, dict[int, list[tuple[int, Pod]]]] = {}
         """By group that leaves as one, and row: its pods there, with their places."""
-        self._groups_on: dict[int, set[str]] = {}
-        self._wholes: dict[str, Entry] = {}
-        self._seen: dict[str, PodGroup | None] = {}
-        """The groups that pods on nodes name, as they were."""
+        self._groups_on: dict[int, set[GroupName]] = {}
+        self._wholes: dict[GroupName, Entry] = {}
+        self._seen: dict[str, Standing] = {}
+        """The PodGroups that pods on nodes name, as they stood."""
         self._groups_position = 0
+        self._member_rows: set[int] = set()
+
+    @property
+    def member_rows(self) -> set[int]:
+        """The rows with pods that name a group."""
+        return self._member_rows
 
     def refresh(self) -> None:
         """Bring the order up to date with the cluster."""
@@ -132,81 +134,86 @@ class VictimOrder:
         rows = dict.fromkeys(touched)
         rows.update(dict.fromkeys(self._rows_of_changed_groups(changed_groups)))
         # All leave before any enters: a pod may get the place that another one, or a group, had before.
-        changed = {key for row in rows for key in self._leave(row)}
-        for key in changed:
-            self._take_out(key)
+        changed = {name for row in rows for name in self._leave(row)}
+        for name in changed:
+            self._take_out(name)
         for row in rows:
             changed |= self._enter(row)
-            self.touches.note(row)
         self._regroup(changed)
 
-    def below(self, priority: int) -> list[Entry]:
-        """The victims with a lower priority, the most important first."""
-        return self.entries[bisect_left(self.entries, (1 - priority,)) :]
+    def below(self, priority: int) -> list[VictimUnit]:
+        """The units with a lower priority, the most important first."""
+        return [entry[-1] for entry in self.entries[bisect_left(self.entries, (1 - priority,)) :]]
 
-    def has_below(self, priority: int) -> bool:
-        return bool(self.entries) and self.entries[-1][0] > -priority
-
-    def on_row(self, row: int) -> list[tuple[Entry, list[Pod]]]:
-        """The victims with pods on a row, the most important first, each with its pods there."""
-        found = [(entry, entry[-1].pods) for entry in self._singles.get(row, ())]
-        wholes = self._groups_on.get(row, ())
-        found += [(self._wholes[key], [pod for _, pod in self._parts[key][row]]) for key in wholes]
-        return sorted(found, key=_ENTRY)
+    def on_row(self, row: int) -> list[VictimUnit]:
+        """The units with pods on a row, the most important first, with their pods elsewhere."""
+        found = [*self._singles.get(row, ()), *(self._wholes[name] for name in self._groups_on.get(row, ()))]
+        return [entry[-1] for entry in sorted(found)]
 
     def _start_over(self) -> None:
-        """Build the order of victims again from all rows. Pods of a group that is preempted as one form a single entry."""
-        self.touches.note_all()
+        """Build the order of units again from all rows. Pods of a group that leaves as one form a single entry."""
         row_book = self.nodes.row_book
         self._position = {row_book[name]: place for place, name in enumerate(self.nodes.order.round_robin())}
         self.entries, self._singles, self._wholes = [], {}, {}
-        self._parts, self._groups_on, self._seen = {}, {}, {}
+        self._parts, self._groups_on, self._seen, self._member_rows = {}, {}, {}, set()
         for row in self._position:
             self._enter(row, is_sorted=False)
-        for key in self._parts:
-            self._wholes[key] = entry = self._whole(key)
+        for name in self._parts:
+            self._wholes[name] = entry = self._whole(name)
             self.entries.append(entry)
         self.entries.sort()
 
-    def _rows_of_changed_groups(self, changed: list[str]) -> list[int]:
-        """Rows with pods of groups that came, went, or got another mode or priority."""
-        others = set()
-        for key in changed:
-            if key not in self._seen:
-                continue  # it has no pods on nodes
-            if _disruption(self.cluster.pod_group(key)) != _disruption(self._seen[key]):
-                others.add(key)
-        if not others:
-            return []
-        pods_on = self.nodes.pods_on
-        return [row for row in self._position if any(pod.group_key in others for pod in pods_on[row])]
+    def _standing(self, pod: Pod) -> Standing:
+        """How the pods of the group of a pod are evicted."""
+        tree, priority = self.cluster.group_tree, None
+        for group in tree.upwards(pod):
+            priority = group.priority
+        return tree.disrupted_with(pod), priority
 
-    def _leave(self, row: int) -> set[str]:
+    def _rows_of_changed_groups(self, changed: list[GroupName]) -> list[int]:
+        """Rows with pods of groups that came, went, or got another mode or priority. A CompositePodGroup may change how the
+        pods of any group are evicted."""
+        keys = {name.key for name in changed if not name.is_composite} & self._seen.keys()
+        if any(name.is_composite for name in changed):
+            keys = set(self._seen)
+        if not keys:
+            return []
+        found, pods_on = [], self.nodes.pods_on
+        for row in self._position:
+            named = {pod.group_key: pod for pod in pods_on[row] if pod.group_key in keys}
+            if any(self._standing(pod) != self._seen.get(key or "") for key, pod in named.items()):
+                found.append(row)
+        return found
+
+    def _leave(self, row: int) -> set[GroupName]:
         """Take out what is known of a row. Returns the groups that have fewer pods now."""
         for entry in self._singles.pop(row, ()):
             del self.entries[bisect_left(self.entries, entry)]
+        self._member_rows.discard(row)
         left = self._groups_on.pop(row, set())
-        for key in left:
-            del self._parts[key][row]
+        for name in left:
+            del self._parts[name][row]
         return left
 
-    def _enter(self, row: int, is_sorted: bool = True) -> set[str]:
+    def _enter(self, row: int, is_sorted: bool = True) -> set[GroupName]:
         """Enter the pods of a row. Returns the groups that have more pods now."""
         position = self._position.get(row)
         if position is None:  # its pods are on a node that is not there
             return set()
         singles, groups = [], set()
         for index, pod in enumerate(self.nodes.pods_on[row]):
-            place = pod_place(position, index)
+            place, priority = pod_place(position, index), pod.priority
             key = pod.group_key
             if key is not None:
-                group = self._seen[key] = self.cluster.pod_group(key)
-                if group is not None and group.spec.disruption_mode == DISRUPTED_TOGETHER:
-                    groups.add(key)
-                    self._parts.setdefault(key, {}).setdefault(row, []).append((place, pod))
+                self._member_rows.add(row)
+                name, of_group = self._seen[key] = self._standing(pod)
+                priority = priority if of_group is None else of_group
+                if name is not None:
+                    groups.add(name)
+                    self._parts.setdefault(name, {}).setdefault(row, []).append((place, pod))
                     continue
-            victim = single(pod, place)
-            singles.append((*victim.importance, victim))
+            unit = single(pod, priority, place)
+            singles.append((*unit.importance, unit))
         self._singles[row] = singles
         self._groups_on[row] = groups
         if is_sorted:
@@ -216,31 +223,24 @@ class VictimOrder:
             self.entries += singles
         return groups
 
-    def _regroup(self, keys: set[str]) -> None:
+    def _regroup(self, names: set[GroupName]) -> None:
         """Enter groups anew whose pods are others now."""
-        for key in sorted(keys):
-            self._take_out(key)
-            for row in self._parts[key]:
-                self.touches.note(row)
-            if self._parts[key]:
-                self._wholes[key] = entry = self._whole(key)
+        for name in sorted(names):
+            self._take_out(name)
+            if self._parts[name]:
+                self._wholes[name] = entry = self._whole(name)
                 insort(self.entries, entry)
             else:
-                del self._parts[key]
+                del self._parts[name]
 
-    def _take_out(self, key: str) -> None:
-        before = self._wholes.pop(key, None)
+    def _take_out(self, name: GroupName) -> None:
+        before = self._wholes.pop(name, None)
         if before is not None:
             del self.entries[bisect_left(self.entries, before)]
 
-    def _whole(self, key: str) -> Entry:
-        parts = sorted(part for there in self._parts[key].values() for part in there)
-        victim = whole(cast(PodGroup, self._seen[key]), [pod for _, pod in parts], parts[0][0])
-        return (*victim.importance, victim)
-
-
-_ENTRY = itemgetter(0)
-
-
-def _disruption(group: PodGroup | None) -> tuple[str | None, int | None] | None:
-    return None if group is None else (group.spec.disruption_mode, group.spec.priority)
+    def _whole(self, name: GroupName) -> Entry:
+        parts = sorted(part for there in self._parts[name].values() for part in there)
+        pods = [pod for _, pod in parts]
+        _, priority = self._seen[pods[0].group_key or ""]
+        unit = whole(name, pods[0].priority if priority is None else priority, pods, parts[0][0])
+        return (*unit.importance, unit)

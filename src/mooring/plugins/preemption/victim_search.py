@@ -22,7 +22,7 @@ from mooring.cluster.nodes.ranks import NOT_STARTED_NS, PodRanks, by_importance,
 from mooring.cluster.nodes.table import NodeTable
 from mooring.framework.attempts.fit_errors import RejectedAttempt, count_codes
 from mooring.framework.attempts.refiltering import OneNode, RowArray, is_batchable
-from mooring.framework.contract.points import Victims
+from mooring.framework.contract.points import Nomination, Victims
 from mooring.framework.contract.status import Rejection, final
 from mooring.framework.kept.feasible import PASSED
 from mooring.model.affinity import PodPredicate
@@ -101,10 +101,7 @@ def budgets_of(cluster: Cluster) -> list[Budget]:
 
 
 def split_by_budget(pods: Iterable[Pod], budgets: Sequence[Budget]) -> tuple[list[Pod], list[Pod]]:
-    """(pods that break a budget if all of them leave in this order, the others).
-
-    Parity: a pod takes from every budget that matches it, also after one of them was found broken.
-    """
+    """(pods that break a budget if all of them leave in this order, the others)."""
     leaving = [*pods]
     namespaces = {pod.namespace for pod in leaving}
     budgets = [budget for budget in budgets if budget.namespace in namespaces]
@@ -112,13 +109,42 @@ def split_by_budget(pods: Iterable[Pod], budgets: Sequence[Budget]) -> tuple[lis
     breaking: list[Pod] = []
     others: list[Pod] = []
     for pod in leaving:
-        breaks = False
-        for i, budget in enumerate(budgets):
-            if budget.matches(pod) and pod.name not in budget.disrupted:
-                left[i] -= 1
-                breaks = breaks or left[i] < 0
-        (breaking if breaks else others).append(pod)
+        (breaking if breaks_budget(pod, budgets, left) else others).append(pod)
     return breaking, others
+
+
+def is_being_preempted(pod: Pod) -> bool:
+    """Whether the pod is being deleted because the scheduler preempted it."""
+    targeted = next((c for c in pod.status.conditions or () if c.type == "DisruptionTarget"), None)
+    return (
+        pod.is_terminating
+        and targeted is not None
+        and targeted.status == "True"
+        and targeted.reason == "PreemptionByScheduler"
+    )
+
+
+def breaks_budget(pod: Pod, budgets: Sequence[Budget], left: list[int]) -> bool:
+    """Whether the eviction of the pod breaks a disruption budget. `left` holds the evictions that each budget still allows,
+    and is counted down here. Parity: the pod takes nothing from the budgets behind the first one that it breaks."""
+    for i, budget in enumerate(budgets):
+        if budget.matches(pod) and pod.name not in budget.disrupted:
+            left[i] -= 1
+            if left[i] < 0:
+                return True
+    return False
+
+
+# ---- The text of a preemption
+
+
+PREFIX = "preemption: "
+
+
+def nominate(node_name: str, victims: tuple[Pod, ...], violations: int = 0) -> Nomination:
+    """The nomination to a node, in upstream's words."""
+    text = f"{PREFIX}found a potential placement for pod on node {node_name}, preempting {len(victims)} victims"
+    return Nomination(node_name, victims, text, violations)
 
 
 # Upstream's words for a node without pods of lower priority.

@@ -21,7 +21,7 @@ class NodeResourcesBalancedAllocation(PreScorePlugin, ScorePlugin):
     is_in_range = True
 
     def __init__(self, args: Any, handle: Handle) -> None:
-        self._devices_serve_requests = handle.feature_gates.get("DRAExtendedResource", True)
+        del handle
         args = args if isinstance(args, NodeResourcesBalancedAllocationArgs) else NodeResourcesBalancedAllocationArgs()
         self._resources = [resource.name for resource in args.resources or ()]
         self._has_scalars = any(map(is_scalar_resource, self._resources))
@@ -30,7 +30,7 @@ class NodeResourcesBalancedAllocation(PreScorePlugin, ScorePlugin):
     def pre_score(self, context: SchedulingContext, rows: Rows) -> Skip | None:
         """SKIP for pods that request nothing of the resources. Reads.SHAPE is right: the requests are part of the
         shape."""
-        return None if any(self._amounts(context).plain) else SKIP
+        return None if any(context.of_requests(self.name, self._find_amounts).plain) else SKIP
 
     @reads(Reads.TOTALS, PodPart.REQUESTS)
     def score(self, context: SchedulingContext, rows: Rows) -> Scores | None:
@@ -40,7 +40,7 @@ class NodeResourcesBalancedAllocation(PreScorePlugin, ScorePlugin):
         Reads.TOTALS is right: it reads allocatable and requested of the node, and the pod's own requests.
         """
         nodes = context.nodes
-        asked = self._amounts(context)
+        asked = context.of_requests(self.name, self._find_amounts)
         if not any(asked.plain):  # Parity: only profiles without PreScore get here, and such a pod has no score
             return None
         resources = asked.resources
@@ -55,7 +55,7 @@ class NodeResourcesBalancedAllocation(PreScorePlugin, ScorePlugin):
             return scores
         allocatable = cells(nodes.amounts.allocatable, resources, rows)
         before = cells(nodes.amounts.requested, resources, rows)
-        if asked.has_scalars and self._devices_serve_requests:
+        if asked.has_scalars:
             allocatable, before = count_devices_in(context, asked.names, rows, allocatable, before)
         counted = allocatable != 0
         gain = balance(before + asked.column, allocatable, counted) - balance(before, allocatable, counted)
@@ -64,9 +64,9 @@ class NodeResourcesBalancedAllocation(PreScorePlugin, ScorePlugin):
     def score_row(self, context: SchedulingContext, row: int) -> int:
         """Score one row with plain numbers for two resources, as usual; other cases use the columns. The score compares the
         balance of the node with and without the pod."""
-        asked = self._amounts(context)
+        asked = context.of_requests(self.name, self._find_amounts)
         resources, added = asked.resources, asked.plain
-        is_served = asked.has_scalars and self._devices_serve_requests and served(context, asked.names)
+        is_served = asked.has_scalars and served(context, asked.names)
         if len(added) != 2 or is_served or not (added[0] or added[1]):
             return super().score_row(context, row)
         matrices = context.nodes.amounts
@@ -75,12 +75,9 @@ class NodeResourcesBalancedAllocation(PreScorePlugin, ScorePlugin):
         with_it = balance_of_two((one + added[0], other + added[1]), allocatable)
         return 50 + (50 + with_it - balance_of_two((one, other), allocatable)) // 2
 
-    def _amounts(self, context: SchedulingContext) -> PodAmounts:
-        """The resources that count for the pod's shape, and how much of each it requests."""
-        return context.of_requests(self.name, self._find_amounts)
-
     def _find_amounts(self, context: SchedulingContext) -> PodAmounts:
-        """Extended resources (scalars) count only if the pod requests them."""
+        """The resources that count for the pod's shape, and how much of each it requests. Extended resources
+        (scalars) count only if the pod requests them."""
         held = context.shape.held
         asked = {name: held[name][0] if name in held else 0 for name in self._resources}
         if self._has_scalars:

@@ -35,14 +35,16 @@ from mooring.framework.config.args import LEAST_ALLOCATED, NodeResourcesFitArgs,
 from mooring.framework.config.validate_args import check_fit_args
 from mooring.framework.contract.context import SchedulingContext
 from mooring.framework.contract.events import (
+    ASSIGNED_POD,
+    ASSIGNED_POD_DELETE,
     NODE,
-    POD,
+    TARGET_POD,
     Action,
     Change,
     ClusterEvent,
+    Hint,
     Registration,
     has_place,
-    is_itself,
     new_node_of,
     nodes_of,
     pods_of,
@@ -101,7 +103,7 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
     is_in_range = True
 
     def __init__(self, args: Any, handle: Handle) -> None:
-        self._devices_serve_requests = handle.feature_gates.get("DRAExtendedResource", True)
+        self._queues_resizes = handle.feature_gates.get("InPlacePodVerticalScalingSchedulerPreemption", False)
         args = args if isinstance(args, NodeResourcesFitArgs) else NodeResourcesFitArgs()
         check_fit_args(args)
         self._ignored = frozenset(args.ignored_resources or ())
@@ -114,7 +116,7 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         self._is_least_allocated = strategy.type == LEAST_ALLOCATED
 
     def events(self) -> Sequence[Registration]:
-        return fit_events(self._devices_serve_requests)
+        return EVENTS_WITH_RESIZES if self._queues_resizes else EVENTS
 
     @reads(Reads.SHAPE, PodPart.REQUESTS)
     def pre_filter(self, context: SchedulingContext) -> Skip | None:
@@ -127,7 +129,8 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
 
         Reads.TOTALS is right: it reads allocatable, requested, pod_count and allowed_pods of the row. Device classes
         matter as well (`_by_devices`): the cluster touches all rows when a class comes to serve a resource or ceases
-        to. Preemption relies on TOTALS: it changes sums for many nodes at once and asks again.
+        to. Preemption relies on TOTALS: it changes sums for many nodes at once and asks again. For a resize the pod itself
+        is looked up on its node, and nothing is kept then.
         """
         nodes, checked = context.nodes, self._checked(context)
         if len(checked.names) > _BITS:
@@ -135,7 +138,7 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
             return self._book(context).codes(
                 lambda part: self._judge(context, checked, part), len(checked.names), wanted
             )
-        if _all_fit(context, checked, rows):
+        if not context.is_resize and _all_fit(context, checked, rows):
             return None
         full, hopeless, short = self._judge(context, checked, rows)
         if not np.count_nonzero(short) and not np.count_nonzero(full):
@@ -147,14 +150,14 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
     def filter_row(self, context: SchedulingContext, row: int) -> int:
         checked = self._checked(context)
         is_huge = row in context.nodes.amounts.huge_rows
-        if len(checked.names) > _BITS or is_huge or self._by_devices(context) is not None:
+        if len(checked.names) > _BITS or is_huge or context.is_resize or self._by_devices(context) is not None:
             return super().filter_row(context, row)
         return _code_of_one(context.nodes, checked, row)
 
     def demand(self, context: SchedulingContext) -> ResourceDemand | None:
         """Describe the comparison of `_judge` as a ResourceDemand, without the reasons for rejection. None if a node has
-        amounts that columns cannot hold."""
-        if context.nodes.amounts.huge_rows:
+        amounts that columns cannot hold, and for a resize, which its node counts already."""
+        if context.nodes.amounts.huge_rows or context.is_resize:
             return None
         checked = self._checked(context)
         return ResourceDemand(checked.resources, checked.column, self._by_devices(context))
@@ -165,6 +168,37 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         A request above allocatable is hopeless (upstream: UnschedulableAndUnresolvable), so preemption leaves the node
         out.
         """
+        full, hopeless, short = self._judge_others(context, checked, rows)
+        own = context.nodes.row_book.get(context.pod.spec.node_name) if context.is_resize else None
+        if own is not None:
+            for place in np.flatnonzero(np.arange(context.nodes.height)[rows] == own).tolist():
+                hopeless[place], short[:, place] = self._judge_resize(context, checked, own)
+        return full, hopeless, short
+
+    def _judge_resize(self, context: SchedulingContext, checked: PodAmounts, row: int) -> tuple[bool, list[bool]]:
+        """Judge the row of a pod that is to be resized: whether it is hopeless, and for each resource whether it is short.
+
+        The sums of the node count the pod already, as a rule with all that it requests. So only what it requests beyond that
+        must be free: as a rule 0, which is more than is free on a node with less than nothing. Parity: an extended resource
+        of which nothing more is requested is not looked at; the number of pods counts one more; what is hopeless goes by the
+        whole request, but for an extended resource by what is requested beyond.
+        """
+        amounts, pods = context.nodes.amounts, context.nodes.pods_on[row]
+        counted = next((pod.shape.exact_held for pod in pods if pod.id == context.pod.id), {})
+        by_devices = self._by_devices(context)
+        short, is_hopeless = [], False
+        for place, (name, wanted) in enumerate(_exactly(context, checked).items()):
+            there, taken = amounts.exact(name, row)
+            more = max(wanted - counted.get(name, 0), 0)
+            is_first_class = name in FIRST_CLASS
+            is_judged = is_first_class or (more and not (by_devices is not None and by_devices[place, 0] and not there))
+            is_short = bool(is_judged) and more > there - taken
+            short.append(is_short)
+            is_hopeless = is_hopeless or (is_short and (wanted if is_first_class else more) > there)
+        return is_hopeless, short
+
+    def _judge_others(self, context: SchedulingContext, checked: PodAmounts, rows: Rows) -> tuple[Mask, Mask, Mask]:
+        """Judge rows that do not count the pod."""
         nodes = context.nodes
         full = nodes.pod_count[rows] >= nodes.allowed_pods[rows]
         allocatable = cells(nodes.amounts.allocatable, checked.resources, rows)
@@ -211,7 +245,7 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
     def score(self, context: SchedulingContext, rows: Rows) -> Scores | None:
         """Reads.TOTALS is right: it reads allocatable and `scored`, the sum of requests with upstream's minimum for
         pods that request no cpu or memory."""
-        nodes, scored = context.nodes, self._scored(context)
+        nodes, scored = context.nodes, context.of_requests(_SCORED, self._find_scored)
         if not scored.names:
             return None
         floats = context.floats_of(scored.resources) if self._is_least_allocated else None
@@ -222,7 +256,7 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
             return even_mean(shares, scored.weights)
         allocatable = cells(nodes.amounts.allocatable, scored.resources, rows)
         held = cells(nodes.amounts.scored, scored.resources, rows)
-        if scored.has_scalars and self._devices_serve_requests:
+        if scored.has_scalars:
             allocatable, held = count_devices_in(context, scored.names, rows, allocatable, held)
         wanted = held + scored.column
         return self._score(allocatable, wanted, allocatable != 0, np.array(scored.weights, np.int64))
@@ -230,8 +264,8 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
     def score_row(self, context: SchedulingContext, row: int) -> int:
         """Score one row with plain numbers for the strategy LeastAllocated; other strategies use the columns. The score is
         the weighted mean of the free shares in percent."""
-        nodes, scored = context.nodes, self._scored(context)
-        is_served = scored.has_scalars and self._devices_serve_requests and served(context, scored.names)
+        nodes, scored = context.nodes, context.of_requests(_SCORED, self._find_scored)
+        is_served = scored.has_scalars and served(context, scored.names)
         if not self._is_least_allocated or is_served:
             return super().score_row(context, row)
         allocatable = nodes.amounts.allocatable[scored.resources, row].tolist()
@@ -263,13 +297,9 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
             asked |= {name: request[name] for name in scalars if request[name]}
         return PodAmounts(context.nodes.amounts, asked)
 
-    def _scored(self, context: SchedulingContext) -> PodAmounts:
-        """The resources that the strategy looks at; scalars only if the pod asks for them."""
-        return context.of_requests(_SCORED, self._find_scored)
-
     def _find_scored(self, context: SchedulingContext) -> PodAmounts:
-        """Requests of the pod that Score counts, with their weights. Extended resources that the pod does not request are
-        left out."""
+        """Requests of the pod that Score counts, with their weights: the resources that the strategy looks at. Extended
+        resources that the pod does not request are left out."""
         request, weights = context.shape.score_request, self._weights
         asked = {name: request.get(name, 0) for name in weights}
         if self._has_scalars:
@@ -279,7 +309,7 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
 
     def _by_devices(self, context: SchedulingContext) -> Mask | None:
         """For each request that is compared whether devices can serve it; None: for none of them."""
-        if not self._devices_serve_requests or context.cluster.serving_classes.is_empty:
+        if context.cluster.serving_classes.is_empty:
             return None
         names = self._checked(context).names
         served = [name not in FIRST_CLASS and has_device_class(context.cluster, name) for name in names]
@@ -345,42 +375,45 @@ def _strategy(written: ScoringStrategy) -> Strategy:
 # ---- Queueing hints: what a pod that NodeResourcesFit rejected requests may have become free.
 
 
-_PODS = ClusterEvent(POD, Action.DELETE | Action.UPDATE_POD_SCALE_DOWN)
+_SHRANK = ClusterEvent(ASSIGNED_POD, Action.UPDATE_POD_SCALE_DOWN)
+_SHRANK_ITSELF = ClusterEvent(TARGET_POD, Action.UPDATE_POD_SCALE_DOWN)
+_GREW = ClusterEvent(ASSIGNED_POD, Action.UPDATE_POD_SCALE_UP)
+_GREW_ITSELF = ClusterEvent(TARGET_POD, Action.UPDATE_POD_SCALE_UP)
 _NODES = ClusterEvent(NODE, Action.ADD | Action.UPDATE_NODE_ALLOCATABLE)
 _DEVICE_CLASSES = ClusterEvent(DEVICE_CLASS.event, Action.ADD | Action.UPDATE)
 
-Delegates = Callable[[Cluster, str], bool]
-"""Whether DynamicResources provides a resource that the node itself has none of."""
+
+def _of_its_node(event: ClusterEvent, hint: Hint) -> Registration:
+    """A registration whose hint for a resize is only asked about changes on the node of the pod."""
+    return Registration(event, lambda pod, change: _concerns_node_of(pod, change) and hint(pod, change))
 
 
-def fit_events(devices_serve_requests: bool) -> tuple[Registration, ...]:
-    """Cluster events that NodeResourcesFit registers, with their queueing hints. The flag is the feature gate
-    DRAExtendedResource."""
-    delegates = has_device_class if devices_serve_requests else _has_none
+def _concerns_node_of(pod: Pod, change: Change) -> bool:
+    """Whether a change of a node or of a pod is about the node of a pod whose resize was deferred. It may be about any node
+    for other pods."""
+    if not pod.is_resize_deferred:
+        return True
+    changed = change.new or change.old
+    name = changed.spec.node_name if isinstance(changed, Pod) else changed.name if changed is not None else ""
+    return name == pod.spec.node_name
 
-    def after_node(pod: Pod, change: Change) -> bool:
-        return node_has_more(pod, change, delegates)
 
-    always = (Registration(_PODS, pod_gave_way), Registration(_NODES, after_node))
-    return (*always, Registration(_DEVICE_CLASSES, class_serves)) if devices_serve_requests else always
+def pod_left(pod: Pod, change: Change) -> bool:
+    """Whether the pod that left had a place."""
+    old, _ = pods_of(change)
+    return old is not None and has_place(old)
 
 
 def pod_gave_way(pod: Pod, change: Change) -> bool:
-    """Whether a pod left its node, or shrank in place in a resource that the waiting pod requests. The waiting pod
-    itself may have shrunk in any."""
+    """Whether a pod on a node shrank in a resource that the waiting pod requests."""
     old, new = pods_of(change)
-    assert old is not None
-    if new is None:
-        return has_place(old)
-    if is_itself(pod, change):
-        return True
-    if not new.spec.node_name:
-        return False
+    assert old is not None and new is not None
     before, now = old.shape.exact_held, new.shape.exact_held
-    return any(amount and before.get(name, 0) > now.get(name, 0) for name, amount in pod.shape.request.items())
+    wanted = pod.shape.exact_held if pod.spec.node_name else pod.shape.request
+    return any(amount and before.get(name, 0) > now.get(name, 0) for name, amount in wanted.items())
 
 
-def node_has_more(pod: Pod, change: Change, delegates: Delegates) -> bool:
+def node_has_more(pod: Pod, change: Change) -> bool:
     """Whether the pod would fit on the node if it were empty, and the node is new or grew in what the pod needs.
 
     Parity: resources that the profile ignores are not ignored here.
@@ -389,7 +422,7 @@ def node_has_more(pod: Pod, change: Change, delegates: Delegates) -> bool:
     request = {name: amount for name, amount in pod.shape.exact_request.items() if amount}
 
     def is_delegated(name: str) -> bool:
-        return is_scalar_resource(name) and not _allocatable(new, name) and delegates(change.cluster, name)
+        return is_scalar_resource(name) and not _allocatable(new, name) and has_device_class(change.cluster, name)
 
     fits = _allocatable(new, "pods") > 0 and all(
         amount <= _allocatable(new, name) or is_delegated(name) for name, amount in request.items()
@@ -413,14 +446,28 @@ def class_serves(pod: Pod, change: Change) -> bool:
     return served is not None and served in request
 
 
+EVENTS = (
+    Registration(ASSIGNED_POD_DELETE, pod_left),
+    Registration(_NODES, node_has_more),
+    Registration(_SHRANK, pod_gave_way),
+    Registration(_SHRANK_ITSELF),
+    Registration(_DEVICE_CLASSES, class_serves),
+)
+EVENTS_WITH_RESIZES = (
+    _of_its_node(ASSIGNED_POD_DELETE, pod_left),
+    _of_its_node(_NODES, node_has_more),
+    _of_its_node(_SHRANK, pod_gave_way),
+    *EVENTS[3:],
+    # Room that a parked pod waits for may be taken by others, so that it has to preempt.
+    Registration(_GREW, lambda pod, change: pod.is_resize_deferred and _concerns_node_of(pod, change)),
+    Registration(_GREW_ITSELF, lambda pod, change: pod.is_resize_deferred),
+)
+"""The events with the feature gate InPlacePodVerticalScalingSchedulerPreemption."""
+
+
 def has_device_class(cluster: Cluster, resource: str) -> bool:
     """Whether devices of some class serve an extended resource."""
     return cluster.serving_classes.get(resource) is not None
-
-
-def _has_none(cluster: Cluster, resource: str) -> bool:
-    """With the gate off, devices serve no extended resource."""
-    return False
 
 
 def _allocatable(node: Node, name: str) -> int:

@@ -68,9 +68,6 @@ def _requests(names: Sequence[str], candidates: Sequence[PodGroupAssignments]) -
     known: dict[int, list[int]] = {}
     for candidate in candidates:
         if id(candidate.pods) not in known:
-            known[id(candidate.pods)] = _total(names, candidate.pods)
+            requests = [pod.shape.score_request for pod in candidate.pods]
+            known[id(candidate.pods)] = [sum(request.get(name, 0) for request in requests) for name in names]
     return np.array([known[id(candidate.pods)] for candidate in candidates], object).T
-
-
-def _total(names: Sequence[str], pods: Sequence[Pod]) -> list[int]:
-    return [sum(pod.shape.score_request.get(name, 0) for pod in pods) for name in names]

@@ -16,7 +16,15 @@ from numpy.typing import NDArray
 from mooring.api.kinds.storage import CSI_NODE, PERSISTENT_VOLUME_CLAIM, VOLUME_ATTACHMENT
 from mooring.cluster.claims.volumes_on_nodes import RowVolumes, VolumeHandle, handles_of, volumes_of_row
 from mooring.framework.contract.context import SchedulingContext
-from mooring.framework.contract.events import POD, Action, Change, ClusterEvent, Registration, has_place, pods_of
+from mooring.framework.contract.events import (
+    ASSIGNED_POD_DELETE,
+    Action,
+    Change,
+    ClusterEvent,
+    Registration,
+    has_place,
+    pods_of,
+)
 from mooring.framework.contract.points import Codes, Handle, PreFilterPlugin, Reads, Rows, reads
 from mooring.framework.contract.status import SKIP, SKIP_SHAPE, PluginError, Rejection, Skip, curable, final
 from mooring.model.meta import int32
@@ -92,10 +100,11 @@ class NodeVolumeLimits(PreFilterPlugin, VolumePlugin):
     """All limits are curable: preempted pods detach their volumes."""
 
     name = "NodeVolumeLimits"
+    skips_resizes = True
 
     def __init__(self, args: Any, handle: Handle) -> None:
         del args
-        self._requires_drivers = handle.feature_gates.get(MISSING_DRIVER_GATE, False)
+        self._requires_drivers = handle.feature_gates.get(MISSING_DRIVER_GATE, True)
         self._limits = NodeLimits()
 
     def events(self) -> Sequence[Registration]:
@@ -259,7 +268,7 @@ def _has_inline(pod: Pod) -> bool:
 LIMIT_EVENTS = (
     Registration(ClusterEvent(CSI_NODE.event, Action.ADD)),
     Registration(ClusterEvent(CSI_NODE.event, Action.UPDATE), limit_rose),
-    Registration(ClusterEvent(POD, Action.DELETE), volumes_came_free),
+    Registration(ASSIGNED_POD_DELETE, volumes_came_free),
     Registration(ClusterEvent(PERSISTENT_VOLUME_CLAIM.event, Action.ADD), claim_came, CLAIMS),
     Registration(ClusterEvent(VOLUME_ATTACHMENT.event, Action.DELETE), volume_was_detached),
 )

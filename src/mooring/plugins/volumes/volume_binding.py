@@ -87,6 +87,7 @@ class VolumeBinding(PreFilterPlugin, VolumePlugin, PreScorePlugin, ScorePlugin, 
     """Keeps masks and reports between attempts (PodVolumesFinder); all else is in the attempt's state."""
 
     name = "VolumeBinding"
+    skips_resizes = True
     needs = tuple(Need(point, "preFilter", "not found") for point in ("filter", "reserve", "preBind"))
 
     def __init__(self, args: Any, handle: Handle) -> None:
@@ -94,7 +95,7 @@ class VolumeBinding(PreFilterPlugin, VolumePlugin, PreScorePlugin, ScorePlugin, 
         self._timeout_ns = chosen.bind_timeout_seconds * NS_PER_S
         self._services = handle.services
         self._shape = [(point.utilization, point.score * 10) for point in chosen.shape or ()] or DEFAULT_SHAPE
-        self._scores = handle.feature_gates.get(SCORING_GATE, False)
+        self._scores = handle.feature_gates.get(SCORING_GATE, True)
         self._finder = PodVolumesFinder()
 
     def events(self) -> Sequence[Registration]:

@@ -8,7 +8,16 @@ import numpy as np
 
 from mooring.api.kinds.storage import PERSISTENT_VOLUME_CLAIM
 from mooring.framework.contract.context import SchedulingContext
-from mooring.framework.contract.events import NODE, POD, Action, Change, ClusterEvent, EventKeys, Registration, pods_of
+from mooring.framework.contract.events import (
+    ASSIGNED_POD_DELETE,
+    NODE,
+    Action,
+    Change,
+    ClusterEvent,
+    EventKeys,
+    Registration,
+    pods_of,
+)
 from mooring.framework.contract.points import Codes, Need, PreFilterExtensions, Reads, Rows, reads
 from mooring.framework.contract.status import SKIP, SKIP_SHAPE, Rejection, Skip, curable, final
 from mooring.model.pod import Pod
@@ -43,6 +52,7 @@ class VolumeRestrictions(PreFilterExtensions, VolumePlugin):
     """
 
     name = "VolumeRestrictions"
+    skips_resizes = True
     needs = (Need("filter", "preFilter", 'cannot read "PreFilterVolumeRestrictions" from cycleState'),)
 
     def events(self) -> Sequence[Registration]:
@@ -148,7 +158,7 @@ def _disks_and_claims(pod: Pod | None) -> Iterable[str]:
 _DISKS_AND_CLAIMS = EventKeys(_disks_and_claims, lambda change: _disks_and_claims(pods_of(change)[0]))
 
 RESTRICTION_EVENTS = (
-    Registration(ClusterEvent(POD, Action.DELETE), disk_or_claim_came_free, _DISKS_AND_CLAIMS),
+    Registration(ASSIGNED_POD_DELETE, disk_or_claim_came_free, _DISKS_AND_CLAIMS),
     Registration(ClusterEvent(NODE, Action.ADD)),
     Registration(ClusterEvent(PERSISTENT_VOLUME_CLAIM.event, Action.ADD), named_claim_came, CLAIMS),
 )

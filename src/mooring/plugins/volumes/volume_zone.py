@@ -27,6 +27,7 @@ class VolumeZone(PreFilterPlugin, VolumePlugin):
     volumes."""
 
     name = "VolumeZone"
+    skips_resizes = True
 
     def events(self) -> Sequence[Registration]:
         return ZONE_EVENTS

@@ -1,36 +1,46 @@
 """The placements of a pod group: the group is tried in each of them, and goes where the score is highest.
 
-Without the gate TopologyAwareWorkloadScheduling there is one trial, on all nodes.
+Without the gate TopologyAwareWorkloadScheduling there is one trial, on all nodes. A CompositePodGroup is tried in placements
+as well, and its groups in placements within those.
 """
 
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 
 import msgspec
 import numpy as np
 
 from mooring.cluster.columns.kernels import Ints
+from mooring.cluster.pods.group_tree import GroupName
 from mooring.framework.attempts.attempt import Attempt
-from mooring.framework.attempts.fit_errors import UNSCHEDULABLE_GROUP
-from mooring.framework.attempts.group_asking import generate_placements, score_placements
+from mooring.framework.attempts.group_asking import everywhere, generate_placements, score_placements
 from mooring.framework.attempts.runner import Runner
 from mooring.framework.attempts.slots import count_slots
 from mooring.framework.contract.group_points import (
+    PlacementProgress,
     PlacementScorePlugin,
     PodGroupAssignments,
     PodGroupContext,
     PodGroupPlacement,
 )
-from mooring.framework.contract.points import PostFilterPlugin
-from mooring.framework.contract.status import Rejection
+from mooring.framework.contract.status import Code, Rejection
 from mooring.framework.kept.asking import AttemptError
 from mooring.model.pod import Pod
 from mooring.queue.entry import QueuedPod
 from mooring.scheduler.core import Core
 from mooring.scheduler.extender_steps import Steps
-from mooring.scheduler.failure import AttemptFailure, error
-from mooring.scheduler.groups.trial import GroupTrial, Member
+from mooring.scheduler.groups.trial import (
+    GroupResult,
+    GroupStatus,
+    Member,
+    failed,
+    feasible,
+    give_back,
+    hold_again,
+    status_of,
+    try_members,
+    unschedulable,
+)
 
 # ---- How many members of a pod group fit into each placement, without a trial in each of them.
 #
@@ -58,7 +68,7 @@ def count_candidates(
     """None: only trials can tell."""
     if not is_countable(core, runner, group.pods):
         return None
-    enough = members_needed(runner, group.pods[0], group.members.scheduled_count)
+    enough = members_needed(runner, group)
     fitting = _fitting(core, runner, group, placements, seed) if enough is not None else None
     if enough is None or fitting is None:
         return None
@@ -80,8 +90,8 @@ def is_countable(core: Core, runner: Runner, pods: Sequence[Pod]) -> bool:
     return (
         looks_at_all
         and not core.options.extenders
+        and bool(pods)
         and all(_grows(plugin, pods) for plugin in profile.placement_scores)
-        and not any(_may_help(plugin, pod, core) for plugin in profile.post_filters for pod in pods)
     )
 
 
@@ -114,13 +124,6 @@ def _grows(plugin: PlacementScorePlugin, pods: Sequence[Pod]) -> bool:
         return False
 
 
-def _may_help(plugin: PostFilterPlugin, pod: Pod, core: Core) -> bool:
-    try:
-        return plugin.may_help(pod, core.cluster)
-    except Exception:  # as above
-        return True
-
-
 def has_binding_work(runner: Runner, attempt: Attempt) -> bool:
     """Whether Reserve may reject a member, for all that is known."""
     try:
@@ -129,95 +132,177 @@ def has_binding_work(runner: Runner, attempt: Attempt) -> bool:
         return True
 
 
-def members_needed(runner: Runner, pod: Pod, scheduled_count: int) -> int | None:
-    """How many more members must get a node for Permit to let the group of a pod go, one at the least; None: some plugin
-    does not say."""
-    found = 1
+def members_needed(runner: Runner, group: PodGroupContext) -> int | None:
+    """How many more members must get a node for the group to be feasible, one at the least; None: some plugin does not
+    say."""
+    found, scheduled = 1, len(group.scheduled)
     try:
-        for plugin in runner.profile.permits:
-            needed = plugin.enough_members(pod)
+        for plugin in runner.profile.placement_feasibles:
+            needed = plugin.enough_members(group)
             if needed is None:
                 return None
-            found = max(found, needed - scheduled_count)
+            found = max(found, needed - scheduled)
     except Exception:  # as above
         return None
     return found
 
 
-def try_group(core: Core, runner: Runner, members: list[Member]) -> Steps[GroupTrial]:
-    """The trial that decides about the group; its room is held if the group is feasible."""
-    if runner.profile.tries_placements:
-        return (yield from PlacementSearch(core, runner, members).steps())
-    trial = GroupTrial(core, runner, members)
-    yield from run(trial)
-    return trial
+# ---- The trial of a whole tree of groups.
 
 
-def run(trial: GroupTrial) -> Steps[None]:
-    try:
-        yield from trial.steps()
-    except BaseException:
-        trial.give_back()  # a bug must not leave room held that no pod will take
-        raise
-
-
+Results = dict[GroupName, GroupResult]
+"""What came of each group of a tree. Groups that were not tried are missing."""
 Key = tuple[int, int]
 """The score of a placement, and its rank among those with the same score."""
 
+_SEED_STEP = 1_000_003
+"""Members of a group draw different seeds from the number of the attempt."""
 
-class Tried(msgspec.Struct):
-    """A placement with what came of the group in it."""
 
-    placement: PodGroupPlacement
-    trial: GroupTrial
+class GroupAttempt(msgspec.Struct):
+    """One attempt for a root group. Each trial has members of its own, so that what came of them is not mixed up."""
 
-    def assignments(self) -> PodGroupAssignments:
-        held = [(member.entry.pod, member.node) for member in self.trial.members if member.node is not None]
-        return PodGroupAssignments(
-            self.placement, tuple(pod for pod, _ in held), tuple(node_name for _, node_name in held)
-        )
+    core: Core
+    runner: Runner
+    root: GroupName
+    entries: Mapping[str, Sequence[QueuedPod]]
+    """By key of the PodGroup: its members that wait, in the order in which they are tried."""
+    seed: int
+
+    def members(self, key: str) -> list[Member]:
+        """The members of a PodGroup, untried."""
+        return [Member(entry, self.seed + place * _SEED_STEP) for place, entry in enumerate(self.entries.get(key, ()))]
+
+    def context(self, name: GroupName) -> PodGroupContext:
+        leaves = self.core.cluster.group_tree.leaves(name)
+        pods = [entry.pod for key in leaves for entry in self.entries.get(key, ())]
+        caller = self.runner.caller.for_attempt(pods[0].id if pods else name.key)
+        return PodGroupContext(name, pods, self.core.cluster, caller)
+
+    def steps(self) -> Steps[Results]:
+        """Try the root. If it is feasible, the room of all its members that have a node is held."""
+        results: Results = {}
+        root = yield from self._try(self.root, None, results)
+        if root.status.is_success and not root.any_scheduled:
+            self.give_back(results)
+            root.status = unschedulable()
+        return results
+
+    def give_back(self, results: Results) -> None:
+        """Release the room of all members, in reverse order."""
+        give_back(self.core, [member for result in results.values() for member in result.members])
+
+    def _try(self, name: GroupName, parent: PodGroupPlacement | None, results: Results) -> Steps[GroupResult]:
+        """Try a group within a placement of its parent; None: on all nodes."""
+        group = self.context(name)
+        if not self.runner.profile.tries_placements:
+            results[name] = result = yield from self._trial(group, None)
+            return result
+        search: PlacementSearch = (CompositeSearch if name.is_composite else PlacementSearch)(self, group, parent)
+        found = yield from search.steps()
+        results.update(found)
+        return results[name]
+
+    def _trial(self, group: PodGroupContext, placement: PodGroupPlacement | None) -> Steps[GroupResult]:
+        """Try the members of a PodGroup in a placement; None: on all nodes."""
+        within = None if placement is None else placement.mask(self.core.cluster.nodes)
+        members = self.members(group.key)
+        return (yield from try_members(self.core, self.runner, group, members, within))
+
+    def try_leaf(self, group: PodGroupContext, placement: PodGroupPlacement) -> Steps[Results]:
+        """Try a PodGroup in one placement."""
+        began_ns = group.caller.began()
+        result = yield from self._trial(group, placement)
+        if not result.status.is_error:
+            self.core.observer.placement_evaluated(self.runner.profile, result.status.is_success, began_ns)
+        return {group.name: result}
+
+    def try_composite(self, group: PodGroupContext, placement: PodGroupPlacement) -> Steps[Results]:
+        """Try the groups of a CompositePodGroup one after another in one placement. If too few fit, all room is given
+        back."""
+        results: Results = {}
+        children = self.core.cluster.group_tree.children(group.name)
+        result = GroupResult(group.name, GroupStatus())
+        remaining, scheduled = len(children), 0
+        result.status = feasible(self.runner, group, PlacementProgress(remaining, scheduled))
+        for child in children if result.status.code in (Code.Success, Code.Wait) else ():
+            tried = yield from self._try(child, placement, results)
+            if tried.status.is_error:
+                text = f"composite pod group evaluation failed due to child error: {tried.status.error_text}"
+                result.status = failed(text)
+                break
+            result.any_scheduled = result.any_scheduled or tried.any_scheduled
+            remaining -= 1
+            scheduled += tried.status.is_success
+            result.status = feasible(self.runner, group, PlacementProgress(remaining, scheduled))
+            if result.status.code not in (Code.Success, Code.Wait):
+                break
+        if result.status.code is Code.Wait:
+            result.status = unschedulable(*result.status.reasons)
+        if not result.status.is_success:
+            self.give_back(results)
+            result.any_scheduled = False
+        return {group.name: result, **results}
+
+    def successful(self, name: GroupName, results: Results) -> list[Member]:
+        """The members that have a node, of PodGroups that are feasible like all groups above them."""
+        result = results.get(name)
+        if result is None or not result.status.is_success:
+            return []
+        below = [
+            member
+            for child in self.core.cluster.group_tree.children(name)
+            for member in self.successful(child, results)
+        ]
+        return [*below, *result.held]
 
 
 class PlacementSearch:
-    """One attempt for a group. Each trial has members of its own, so that what came of them is not mixed up."""
+    """The search for the placement that a PodGroup goes to."""
 
-    def __init__(self, core: Core, runner: Runner, members: list[Member]) -> None:
-        self._core = core
-        self._runner = runner
-        self._entries: list[tuple[QueuedPod, int]] = [(member.entry, member.seed) for member in members]
-        self._seed = members[0].seed
+    def __init__(self, attempt: GroupAttempt, group: PodGroupContext, parent: PodGroupPlacement | None) -> None:
+        self._attempt = attempt
+        self._core = attempt.core
+        self._runner = attempt.runner
+        self._group = group
+        self._parent = everywhere(group) if parent is None else parent
         self._place_book: dict[int, int] = {}
         """By identity of a placement: its place among all of them."""
-        first = members[0].entry.pod
-        pods = [member.entry.pod for member in members]
-        self._group = PodGroupContext(pods, core.cluster, runner.caller.for_attempt(first.id))
 
-    def steps(self) -> Steps[GroupTrial]:
-        """Find the placement that the group goes to; an error of a plugin refuses the group."""
+    def steps(self) -> Steps[Results]:
+        """Find the placement that the group goes to, with the room held there; an error of a plugin fails the group."""
         try:
-            placements = generate_placements(self._runner.profile, self._group)
+            placements = generate_placements(self._runner.profile, self._group, self._parent)
             if isinstance(placements, Rejection):
-                return self._refused(AttemptFailure(placements.message, nominate=None))
+                return self._refused(status_of(placements))
+            self._core.observer.placements_generated(self._runner.profile, len(placements))
             if len(placements) == 1:
                 return (yield from self._try_only(placements[0]))
             self._place_book = {id(placement): place for place, placement in enumerate(placements)}
-            counted = count_candidates(self._core, self._runner, self._group, placements, self._seed)
-            found = (yield from self._try_counted(placements, counted)) if counted is not None else None
+            found = yield from self._try_counted(placements)
             return found or (yield from self._try_in_order(placements, placements))
         except AttemptError as fault:
-            return self._refused(error(str(fault)))
+            return self._refused(failed(str(fault)))
 
-    def _try_only(self, placement: PodGroupPlacement) -> Steps[GroupTrial]:
+    def _try_in(self, placement: PodGroupPlacement) -> Steps[Results]:
+        """Try the group in one placement."""
+        return self._attempt.try_leaf(self._group, placement)
+
+    def _own(self, results: Results) -> GroupResult:
+        return results[self._group.name]
+
+    def _try_only(self, placement: PodGroupPlacement) -> Steps[Results]:
         """Hot: where there is nothing to choose from, the room stays held from the start."""
-        trial = self._trial(placement)
-        yield from run(trial)
-        return trial if trial.is_feasible or trial.error is not None else _unavailable(trial, 1)
+        results = yield from self._try_in(placement)
+        status = self._own(results).status
+        return results if status.is_success or status.is_error else self._unavailable(results, 1)
 
-    def _try_counted(
-        self, placements: Sequence[PodGroupPlacement], counted: CountedCandidates
-    ) -> Steps[GroupTrial | None]:
-        """The outcome of trials in all placements, with fewer of them. None: a trial says otherwise, and has held
-        nothing."""
+    def _try_counted(self, placements: Sequence[PodGroupPlacement]) -> Steps[Results | None]:
+        """The outcome of trials in all placements, with fewer of them. None: only trials in all of them can tell; nothing is
+        held."""
+        counted = count_candidates(self._core, self._runner, self._group, placements, self._attempt.seed)
+        if counted is None:
+            return None
         candidates = counted.candidates
         if len(candidates) > 1 and not counted.is_exact:
             keys = self._keys(candidates)
@@ -225,14 +310,14 @@ class PlacementSearch:
             promises = [keys[index] for index in order]
             return (yield from self._try_in_order(placements, [candidates[i].placement for i in order], promises))
         chosen = candidates[self._best(candidates)] if candidates else PodGroupAssignments(placements[0], ())
-        trial = self._trial(chosen.placement)
-        yield from run(trial)
-        if not candidates and not trial.is_feasible and trial.error is None:
-            return _unavailable(trial, len(placements))
-        is_as_counted = trial.held_count == len(chosen.pods) or not counted.is_exact
-        if candidates and trial.is_feasible and is_as_counted:
-            return trial
-        trial.give_back()
+        results = yield from self._try_in(chosen.placement)
+        own = self._own(results)
+        if not candidates and own.status.code is Code.Unschedulable:
+            return self._unavailable(results, len(placements))
+        is_as_counted = len(own.held) == len(chosen.pods) or not counted.is_exact
+        if candidates and own.status.is_success and is_as_counted:
+            return results
+        self._attempt.give_back(results)
         return None
 
     def _try_in_order(
@@ -240,40 +325,48 @@ class PlacementSearch:
         placements: Sequence[PodGroupPlacement],
         order: Sequence[PodGroupPlacement],
         promises: Sequence[Key] = (),
-    ) -> Steps[GroupTrial]:
+    ) -> Steps[Results]:
         """Upstream's way: every placement is tried, then the best is taken. An error in one of them ends the attempt.
 
         With `promises`, which descend, it ends as soon as no placement that is left can be better.
         """
-        feasible: list[Tried] = []
-        first: GroupTrial | None = None
+        tried: list[Results] = []
+        found: list[PodGroupAssignments] = []
+        first: Results | None = None
         for index, placement in enumerate(order):
-            if promises and self._is_settled(feasible, promises[index]):
+            if promises and self._is_settled(found, promises[index]):
                 break
-            trial = self._trial(placement)
-            yield from run(trial)
-            if trial.error is not None:
-                return trial
-            trial.give_back()
-            first = trial if placement is placements[0] else first
-            if trial.is_feasible:
-                feasible.append(Tried(placement, trial))
-        if not feasible:
-            return _unavailable(first, len(placements)) if first else (yield from self._try_first(placements))
-        best = feasible[self._best([each.assignments() for each in feasible])].trial
-        best.hold_again()
-        return best
+            results = yield from self._try_in(placement)
+            self._attempt.give_back(results)
+            if self._own(results).status.is_error:
+                return results
+            first = results if placement is placements[0] else first
+            if self._own(results).status.is_success:
+                tried.append(results)
+                found.append(self._assignments(placement, results))
+        if not found:
+            first = first or (yield from self._try_in(placements[0]))
+            is_error = self._own(first).status.is_error
+            return first if is_error else self._unavailable(first, len(placements))
+        return self._take(tried[self._best(found)])
 
-    def _try_first(self, placements: Sequence[PodGroupPlacement]) -> Steps[GroupTrial]:
-        """The group fits nowhere, and the first placement was not among those tried: its reasons are the ones to tell."""
-        trial = self._trial(placements[0])
-        yield from run(trial)
-        return trial if trial.error is not None else _unavailable(trial, len(placements))
+    def _take(self, results: Results) -> Results:
+        """Hold the room again that was found in the best placement."""
+        members = self._attempt.successful(self._group.name, results)
+        fault = hold_again(self._core, self._runner, members)
+        if fault is None:
+            return results
+        give_back(self._core, members)
+        return self._refused(failed(f"failed to assume the subtree: {fault}"))
 
-    def _is_settled(self, feasible: Sequence[Tried], promise: Key) -> bool:
+    def _assignments(self, placement: PodGroupPlacement, results: Results) -> PodGroupAssignments:
+        held = self._attempt.successful(self._group.name, results)
+        pods = tuple(member.entry.pod for member in held)
+        return PodGroupAssignments(placement, pods, tuple(member.node or "" for member in held))
+
+    def _is_settled(self, found: Sequence[PodGroupAssignments], promise: Key) -> bool:
         """Whether one of these placements is better than a promise. All members must fit there: otherwise a placement with
         more of them could lower its score."""
-        found = [each.assignments() for each in feasible]
         is_full = any(len(each.pods) == len(self._group.pods) for each in found)
         return is_full and max(self._keys(found)) > promise
 
@@ -286,23 +379,31 @@ class PlacementSearch:
 
     def _keys(self, candidates: Sequence[PodGroupAssignments]) -> list[Key]:
         totals = score_placements(self._runner.profile, self._group, candidates).tolist()
-        rank, seed = self._core.options.tie_break.rank_place, self._seed
+        rank, seed = self._core.options.tie_break.rank_place, self._attempt.seed
         places = [self._place_book[id(candidate.placement)] for candidate in candidates]
         return [(total, rank(place, seed)) for total, place in zip(totals, places, strict=True)]
 
-    def _trial(self, placement: PodGroupPlacement) -> GroupTrial:
-        members = [Member(entry, seed) for entry, seed in self._entries]
-        within = placement.mask(self._core.cluster.nodes)
-        return GroupTrial(self._core, self._runner, members, replace(self._core.options, within=within))
+    def _refused(self, status: GroupStatus) -> Results:
+        """The result of a group of which no member was tried."""
+        name = self._group.name
+        members = [] if name.is_composite else self._attempt.members(name.key)
+        return {name: GroupResult(name, status, members)}
 
-    def _refused(self, failure: AttemptFailure) -> GroupTrial:
-        """A trial in which no member was tried: all fail for this reason."""
-        members = [Member(entry, seed, failure=failure) for entry, seed in self._entries]
-        return GroupTrial(self._core, self._runner, members, refusal=failure)
+    def _unavailable(self, results: Results, count: int) -> Results:
+        """The results of the first placement, whose reasons the members get, where the group is feasible in none."""
+        own = self._own(results)
+        text = f"0/{count} placements are available, first placement status: {own.status.error_text}"
+        own.status = unschedulable(text)
+        return results
 
 
-def _unavailable(trial: GroupTrial, count: int) -> GroupTrial:
-    """The trial of the first placement, whose reasons the members get, where the group is feasible in none of them."""
-    text = f"0/{count} placements are available, first placement status: {UNSCHEDULABLE_GROUP}"
-    trial.refusal = AttemptFailure(text)
-    return trial
+class CompositeSearch(PlacementSearch):
+    """The search for the placement that a CompositePodGroup goes to, with placements of its groups within it."""
+
+    def _try_in(self, placement: PodGroupPlacement) -> Steps[Results]:
+        return self._attempt.try_composite(self._group, placement)
+
+    def _try_counted(self, placements: Sequence[PodGroupPlacement]) -> Steps[Results | None]:
+        """Sums of members do not decide about groups of groups."""
+        yield from ()
+        return None

@@ -1,23 +1,74 @@
-"""The trial of a pod group: members are decided on one after another, each without the room of those before it.
+"""The trial of a PodGroup: members are decided on one after another, each without the room of those before it.
 
-The room stays held until the trial is over. Then the group goes to its nodes, or all of it is given back.
+The room stays held if enough members fit. Otherwise, or if the group goes elsewhere, all of it is given back.
 """
+
+from collections.abc import Iterable
+from dataclasses import replace
 
 import msgspec
 
-from mooring.cluster.nodes.table import ClusterError
+from mooring.cluster.columns.kernels import Mask
+from mooring.cluster.pods.group_tree import GroupName
+from mooring.framework.attempts.group_asking import ask_feasible
 from mooring.framework.attempts.runner import Runner
-from mooring.framework.contract.context import GROUP_TRIAL
+from mooring.framework.contract.context import SchedulingContext
+from mooring.framework.contract.group_points import UNSCHEDULABLE_GROUP, PlacementProgress, PodGroupContext
+from mooring.framework.contract.status import Code, Rejection
+from mooring.framework.kept.asking import AttemptError
 from mooring.queue.entry import QueuedPod
-from mooring.scheduler.bind import ask_permits, back_out, hold
+from mooring.scheduler.bind import back_out, hold
 from mooring.scheduler.core import Core
 from mooring.scheduler.decide import DecideOptions
 from mooring.scheduler.decision import Decision, DecisionError, NoFit, Placement
 from mooring.scheduler.extender_attempt import extenders_for
 from mooring.scheduler.extender_steps import Steps
 from mooring.scheduler.failure import SCHEDULER_ERROR, AttemptFailure, error
-from mooring.scheduler.post_filter import PostFilterResult, no_fit, post_filter
+from mooring.scheduler.post_filter import no_fit
 from mooring.scheduler.under_way import Binding
+
+
+class GroupStatus(msgspec.Struct):
+    """The result of an attempt for a group, as upstream's Status: a code, reasons, and the error that they are about."""
+
+    code: Code = Code.Success
+    reasons: list[str] = msgspec.field(default_factory=list)
+    error: str = ""
+    """Stands before the reasons in the message. Where only the error is wanted, it stands alone."""
+
+    @property
+    def message(self) -> str:
+        return ", ".join([self.error, *self.reasons] if self.error else self.reasons)
+
+    @property
+    def error_text(self) -> str:
+        return self.error or self.message
+
+    @property
+    def is_success(self) -> bool:
+        return self.code is Code.Success
+
+    @property
+    def is_error(self) -> bool:
+        return self.code is Code.Error
+
+    def copy(self) -> "GroupStatus":
+        return GroupStatus(self.code, list(self.reasons), self.error)
+
+
+def failed(text: str) -> GroupStatus:
+    """The status of a group that failed with an error."""
+    return GroupStatus(Code.Error, [], text)
+
+
+def unschedulable(*reasons: str) -> GroupStatus:
+    """The status of a group that does not fit."""
+    return GroupStatus(Code.Unschedulable, list(reasons), UNSCHEDULABLE_GROUP)
+
+
+def status_of(rejection: Rejection | None) -> GroupStatus:
+    """The answer of plugins as a status."""
+    return GroupStatus() if rejection is None else GroupStatus(rejection.code, list(rejection.reasons))
 
 
 class Member(msgspec.Struct):
@@ -27,156 +78,152 @@ class Member(msgspec.Struct):
     seed: int
     """Breaks ties among nodes of equal score, as the number of the attempt does for a single pod."""
     decision: Decision | None = None
-    """None: it was not tried, because another member failed with an error before."""
-    room: PostFilterResult | None = None
+    """None: it was not tried, because the trial ended before."""
     failure: AttemptFailure | None = None
-    """Why it cannot go, or cannot go before its victims have left."""
+    """Why it cannot go."""
     binding: Binding | None = None
     """The room that is held for it."""
     node: str | None = None
     """The node that was found for it, also after its room was given back."""
     promised: str | None = None
     """The node that it was nominated to before."""
-    is_permitted: bool = False
-    """Permit let it go without a wait. Gang plugins make members wait until the minimum is reached."""
-
-    @property
-    def needs_preemption(self) -> bool:
-        """Whether it has a node, but only once victims have left."""
-        return self.node is not None and self.failure is not None
+    nominate: str | None = None
+    """The node that PodGroupPostFilter nominates it to: None leaves its nomination as it is, an empty name clears it."""
 
     @property
     def has_error(self) -> bool:
         return self.failure is not None and self.failure.reason == SCHEDULER_ERROR
 
+    @property
+    def context(self) -> SchedulingContext | None:
+        """The context of its attempt; None: it was not tried, or failed with an error."""
+        if isinstance(self.decision, NoFit):
+            return None if self.decision.failure is None else self.decision.failure.context
+        return self.decision.context if isinstance(self.decision, Placement) else None
 
-class GroupTrial(msgspec.Struct):
-    """The members in the order in which they are tried."""
 
-    core: Core
-    runner: Runner
+class GroupResult(msgspec.Struct):
+    """What came of a group in an attempt."""
+
+    name: GroupName
+    status: GroupStatus
     members: list[Member] = msgspec.field(default_factory=list)
-    options: DecideOptions | None = None
-    """How members are decided on, and within which nodes; None: as the scheduler decides, on all nodes."""
-    makes_room: bool = True
-    """Whether PostFilter is asked about members that fit nowhere."""
-    refusal: AttemptFailure | None = None
-    """Why the group as a whole does not go, if more is to be said about it than that it is unschedulable."""
+    """Of a PodGroup: all members that wait, in the order in which they are tried."""
+    any_scheduled: bool = False
+    """Whether a member has a node by this attempt."""
+    waits_for_preemption: bool = False
 
     @property
-    def error(self) -> AttemptFailure | None:
-        """The error that ended the trial."""
-        return next((member.failure for member in self.members if member.has_error), None)
+    def held(self) -> list[Member]:
+        """The members that a node was found for."""
+        return [member for member in self.members if member.node is not None]
 
-    @property
-    def is_feasible(self) -> bool:
-        """Whether enough members fit: then Permit has let at least one of them go."""
-        return self.error is None and any(member.is_permitted for member in self.members)
 
-    @property
-    def needs_preemption(self) -> bool:
-        return any(member.needs_preemption for member in self.members)
+def try_members(
+    core: Core, runner: Runner, group: PodGroupContext, members: list[Member], within: Mask | None
+) -> Steps[GroupResult]:
+    """Try the members in order, on the rows of `within` alone. A rejected member is passed over: the others may still be
+    enough. The trial ends as soon as they cannot be, or with an error."""
+    result = GroupResult(group.name, GroupStatus(), members)
+    options = core.options if within is None else replace(core.options, within=within)
+    left: list[Member] = []
+    try:
+        yield from _try(core, runner, group, result, options)
+        if options.decides_on_all_members:
+            left = [member for member in members if member.decision is None]
+            for member in left:
+                yield from _decide(core, runner, member, options)
+    except BaseException:
+        give_back(core, members)  # a bug must not leave room held that no pod will take
+        raise
+    if not result.status.is_success:
+        give_back(core, members)
+        result.any_scheduled = False
+    for member in left:  # the decision was only to be seen
+        member.decision = member.failure = member.node = None
+    return result
 
-    @property
-    def held_count(self) -> int:
-        """How many members have a node."""
-        return sum(member.node is not None for member in self.members)
 
-    def steps(self) -> Steps[None]:
-        """Try the members in order. A rejected member is passed over: the others may still reach the minimum. An
-        error ends the trial."""
-        for member in self.members:
-            yield from self._decide(member)
-            chosen = member.decision.node if isinstance(member.decision, Placement) else ""
-            self.core.observer.decided(member.entry, chosen)
-            self._hold(member)
-            if member.has_error:
-                return
-
-    def give_back(self) -> None:
-        """Release all room, in reverse order, and restore nominations that the trial deleted."""
-        for member in reversed(self.members):
-            if member.binding is not None:
-                self._release(member, member.binding)
-
-    def _decide(self, member: Member) -> Steps[None]:
-        """Decide on one member with the room of the others taken; if it fits nowhere, ask PostFilter."""
-        core, pod = self.core, member.entry.pod
-        interested = extenders_for(core, pod)
-        member.decision = yield from core.deciding(
-            self.runner, pod, core.cluster, self.options or core.options, member.seed, interested
-        )
-        if isinstance(member.decision, NoFit) and self.makes_room:
-            member.room = yield from post_filter(self.runner, member.decision, interested)
-
-    def hold_again(self) -> None:
-        """Take the room once more that was found and given back. Parity: members that no longer get it fail alone."""
-        for member in self.members:
-            if member.node is not None and isinstance(member.decision, NoFit):
-                self._hold_promised(member, member.decision, member.node)
-            elif member.node is not None and isinstance(member.decision, Placement):
-                self._hold_found(member, member.decision)
-
-    def _hold(self, member: Member) -> None:
-        """Take the room that was found, so that the members that follow do without it; then ask Permit."""
-        member.promised = self.core.queue.nominations.node_of(member.entry.uid)
-        decision = member.decision
-        if isinstance(decision, Placement):
-            self._hold_found(member, decision)
-        elif isinstance(decision, NoFit):
-            member.failure = no_fit(self.core, decision, member.room)
-            if member.failure.nominate and decision.failure is not None:
-                self._hold_promised(member, decision, member.failure.nominate)
-        else:
-            assert isinstance(decision, DecisionError)
-            member.failure = error(decision.error)
-        if member.binding is not None:
-            self._ask_permits(member, member.binding)
-
-    def _hold_found(self, member: Member, decision: Placement) -> None:
-        """Hold the room on the node that was chosen; the member fails if it cannot be held."""
-        assert decision.context is not None, "a placement comes with its context"
-        held = hold(self.core, member.entry, self.runner, decision.context, decision.node)
-        if isinstance(held, AttemptFailure):
-            member.failure, member.node = held, None
-            self._renominate(member)
-        else:
-            member.binding, member.node = held, decision.node
-
-    def _hold_promised(self, member: Member, decision: NoFit, node_name: str) -> None:
-        """Take the room that preemption will free, although the victims still have it. Reserve does not run: this
-        member does not go in this attempt."""
-        assert decision.failure is not None
-        try:
-            pod = self.core.cache.assume(member.entry.pod, node_name)
-        except ClusterError as fault:
-            member.failure, member.node = error(str(fault)), None
+def _try(
+    core: Core, runner: Runner, group: PodGroupContext, result: GroupResult, options: DecideOptions
+) -> Steps[None]:
+    """Try the members until enough or too few fit. A Wait that is left at the end means too few."""
+    remaining, scheduled = len(result.members), len(group.scheduled)
+    result.status = feasible(runner, group, PlacementProgress(remaining, scheduled))
+    if result.status.code is Code.Unschedulable:
+        result.status = unschedulable(*result.status.reasons)
+    if result.status.code not in (Code.Success, Code.Wait):
+        return
+    for member in result.members:
+        yield from _decide(core, runner, member, options)
+        if member.has_error:
+            assert member.failure is not None
+            result.status = failed(f"failed to schedule other pod from a pod group: {member.failure.message}")
             return
-        self.core.queue.nominations.delete(member.entry.uid)
-        member.node = pod.spec.node_name
-        member.binding = Binding(member.entry, pod, self.runner, decision.failure.attempt.context, pod.spec.node_name)
+        remaining -= 1
+        scheduled += member.node is not None
+        result.status = feasible(runner, group, PlacementProgress(remaining, scheduled))
+        if result.status.code not in (Code.Success, Code.Wait):
+            return
+        result.any_scheduled = result.any_scheduled or member.node is not None
+    if result.status.code is Code.Wait:
+        result.status = unschedulable(*result.status.reasons)
 
-    def _ask_permits(self, member: Member, binding: Binding) -> None:
-        """Ask Permit under GROUP_TRIAL: plugins say what they would answer if the group went, and must not act on
-        it."""
-        binding.context.state.write(GROUP_TRIAL, True)
-        waits = ask_permits(binding)
-        binding.context.state.delete(GROUP_TRIAL)
-        if isinstance(waits, AttemptFailure):
-            self._release(member, binding)
-            member.failure, member.node = waits, None
-        else:
-            member.is_permitted = not waits
 
-    def _release(self, member: Member, binding: Binding) -> None:
-        """Give back the room of one member; Unreserve runs only where Reserve did."""
-        if member.needs_preemption:
-            self.core.cache.forget(binding.pod)
-        else:
-            back_out(self.core, binding)
-        member.binding = None
-        self._renominate(member)
+def feasible(runner: Runner, group: PodGroupContext, progress: PlacementProgress) -> GroupStatus:
+    """Ask PlacementFeasible; a fault of a plugin is an error of the group."""
+    try:
+        return status_of(ask_feasible(runner.profile, group, progress))
+    except AttemptError as fault:
+        return failed(f"failed to evaluate placement feasibility: {fault}")
 
-    def _renominate(self, member: Member) -> None:
-        if member.promised is not None:
-            self.core.queue.nominations.add(member.entry.pod, member.promised)
+
+def _decide(core: Core, runner: Runner, member: Member, options: DecideOptions) -> Steps[None]:
+    """Decide on one member with the room of the others taken, and take the room that was found. PostFilter is not asked."""
+    pod = member.entry.pod
+    decision = yield from core.deciding(runner, pod, core.cluster, options, member.seed, extenders_for(core, pod))
+    core.observer.decided(member.entry, decision.node if isinstance(decision, Placement) else "")
+    member.decision = decision
+    member.promised = core.queue.nominations.node_of(member.entry.uid)
+    if isinstance(decision, Placement):
+        hold_found(core, runner, member, decision)
+    elif isinstance(decision, NoFit):
+        member.failure = replace(no_fit(core, decision, None), nominate=None)
+    else:
+        assert isinstance(decision, DecisionError)
+        member.failure = error(decision.error)
+
+
+def hold_found(core: Core, runner: Runner, member: Member, decision: Placement) -> None:
+    """Hold the room on the node that was chosen; the member fails if it cannot be held."""
+    assert decision.context is not None, "a placement comes with its context"
+    held = hold(core, member.entry, runner, decision.context, decision.node)
+    if isinstance(held, AttemptFailure):
+        member.failure, member.node = held, None
+        _renominate(core, member)
+    else:
+        member.binding, member.node = held, decision.node
+
+
+def hold_again(core: Core, runner: Runner, members: Iterable[Member]) -> str | None:
+    """Take the room once more that was found and given back. Returns why one of them does not get it; None: all do."""
+    for member in members:
+        if member.node is not None and isinstance(member.decision, Placement):
+            hold_found(core, runner, member, member.decision)
+            if member.failure is not None:
+                return member.failure.message
+    return None
+
+
+def give_back(core: Core, members: Iterable[Member]) -> None:
+    """Release all room, in reverse order, and restore nominations that the trial deleted."""
+    for member in reversed(list(members)):
+        if member.binding is not None:
+            back_out(core, member.binding)
+            member.binding = None
+            _renominate(core, member)
+
+
+def _renominate(core: Core, member: Member) -> None:
+    if member.promised is not None:
+        core.queue.nominations.add(member.entry.pod, member.promised)

@@ -4,7 +4,7 @@ Paths, texts and status codes are kube-scheduler's: probes, scrapers and scripts
 from callables, so that this package knows no scheduler.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Literal
@@ -14,7 +14,9 @@ import yaml
 
 from mooring.api.api_errors import not_acceptable
 from mooring.kit.clock import NS_PER_S, Clock, in_seconds
+from mooring.kit.http_shell import accepted_media
 from mooring.kit.logs import Log
+from mooring.kit.metrics_protobuf import CONTENT_TYPE
 from mooring.kit.shown_text import quoted, shown
 from mooring.model.release import KUBERNETES_VERSION
 from mooring.serve.pages.answers import (
@@ -68,7 +70,8 @@ def wanted_form(accept: str, kind: Kind) -> DocumentForm | None:
     """
     if not accept.strip():
         return DocumentForm("text/plain")
-    for pattern, settings in _wishes(accept):
+    by_weight = sorted(accepted_media(accept), key=lambda wish: -_weight(wish[1].get("q", "1")))
+    for pattern, settings in by_weight:
         for media in OFFERED:
             if _matches(pattern, media) and (form := _form(media, settings, kind)):
                 return form
@@ -87,16 +90,6 @@ def _matches(pattern: str, media: str) -> bool:
     return pattern in ("*/*", media) or pattern == f"{media.split('/')[0]}/*"
 
 
-def _wishes(accept: str) -> Iterator[tuple[str, dict[str, str]]]:
-    """Media types with their parameters, those with the highest q first."""
-    wishes = []
-    for wish in accept.split(","):
-        media, *settings = (part.strip() for part in wish.split(";"))
-        pairs = (setting.partition("=") for setting in settings)
-        wishes.append((media.lower(), {name.strip(): value.strip() for name, _, value in pairs}))
-    yield from sorted(wishes, key=lambda wish: -_weight(wish[1].get("q", "1")))
-
-
 def _weight(written: str) -> float:
     try:
         return float(written)
@@ -109,7 +102,7 @@ class Build(msgspec.Struct, frozen=True):
 
     component: str = "kube-scheduler"
     binary_version: str = KUBERNETES_VERSION
-    emulation_version: str = "1.36"
+    emulation_version: str = "1.37"
     language_version: str = ""
 
 
@@ -208,6 +201,8 @@ class Health(msgspec.Struct, frozen=True):
     is_stopping: Callable[[], bool]
     is_synced: Callable[[], bool]
     """Whether every reflector has listed, and the scheduler has all that was listed."""
+    unwatched: Callable[[], list[str]] = list
+    """The kinds that the API server does not show, with reasons that anyone may read. The scheduler works without them."""
 
 
 def health_pages(health: Health, log: Log, observe: Observe = lambda name, page, passed: None) -> "list[HealthPage]":
@@ -221,7 +216,7 @@ def health_pages(health: Health, log: Log, observe: Observe = lambda name, page,
     return [
         HealthPage("healthz", election or [PING], log, observe),
         HealthPage("livez", [PING], log, observe),
-        HealthPage("readyz", [*election, *ready], log, observe),
+        HealthPage("readyz", [*election, *ready], log, observe, health.unwatched),
     ]
 
 
@@ -233,6 +228,8 @@ class HealthPage(msgspec.Struct, frozen=True):
     checks: Sequence[Check]
     log: Log
     observe: Observe = msgspec.field(default=lambda name, page, passed: None)
+    notes: Callable[[], list[str]] = list
+    """What `?verbose` shows besides the checks; no check fails because of it."""
 
     def answer(self, question: PageRequest) -> PageReply:
         """All checks, without those in `?exclude=`; `?verbose` lists them. Text and status are those of upstream."""
@@ -249,7 +246,8 @@ class HealthPage(msgspec.Struct, frozen=True):
             return failure("\n".join([*lines, f"{self.name} check failed"]), 500)
         if not any(name == "verbose" for name, _ in question.query):
             return plain("ok")
-        return plain("".join(f"{line}\n" for line in [*lines, f"{self.name} check passed"]))
+        notes = [f"note: {note}" for note in self.notes()]
+        return plain("".join(f"{line}\n" for line in [*lines, *notes, f"{self.name} check passed"]))
 
     def _run(self, excluded: dict[str, None]) -> tuple[list[str], dict[str, str]]:
         """A line for each check, and the problem of each failed check by its name."""
@@ -294,6 +292,8 @@ class Sources(msgspec.Struct, frozen=True):
     flags: Callable[[], Mapping[str, str]]
     set_verbosity: Callable[[int], None] | None = None
     """None: profiling is off, and with it all of /debug."""
+    protobuf_metrics: Callable[[], bytes] | None = None
+    """The metrics in protobuf; None: there is only text."""
 
 
 class Pages:
@@ -353,7 +353,25 @@ class Pages:
             self._sources.reset_metrics()
             return plain("metrics reset\n")
         started = ("Process-Start-Time-Unix", str(self._started_ns // NS_PER_S))
+        in_protobuf = self._sources.protobuf_metrics
+        if in_protobuf is not None and wants_protobuf(question.accept):
+            return PageReply(in_protobuf(), content_type=f"{CONTENT_TYPE}; escaping=underscores", headers=(started,))
         return _exposition(self._sources.metrics(), started)
+
+
+def wants_protobuf(accept: str) -> bool:
+    """Whether a scraper prefers protobuf to text, as Prometheus does when it looks for native histograms.
+
+    Parity: the first form in the order of weights that can be served; text if there is none. The two forms of protobuf
+    as text are not served.
+    """
+    for media, settings in sorted(accepted_media(accept), key=lambda wish: -_weight(wish[1].get("q", "1"))):
+        named = settings.get("proto"), settings.get("encoding")
+        if media == "application/vnd.google.protobuf" and named == ("io.prometheus.client.MetricFamily", "delimited"):
+            return True
+        if media == "text/plain" and settings.get("version", "0.0.4") == "0.0.4":
+            return False
+    return False
 
 
 def _exposition(metrics: bytes, *headers: tuple[str, str]) -> PageReply:

@@ -15,7 +15,7 @@ from mooring.cluster.cluster import Cluster
 from mooring.framework.attempts.attempt import Attempt, PodRejected, Verdicts
 from mooring.framework.attempts.leave_room import leave_room
 from mooring.framework.attempts.runner import Runner
-from mooring.framework.contract.context import KEPT_ONLY, SchedulingContext
+from mooring.framework.contract.context import KEPT_ONLY, ResizeContext, SchedulingContext
 from mooring.framework.contract.plugin_caller import PluginCaller
 from mooring.framework.contract.points import PreEnqueuePlugin
 from mooring.framework.contract.status import OutOfEffort
@@ -83,7 +83,11 @@ class DecisionComparison:
             what = "kept answers" if anew.is_same(theirs, self._pairing.now()) else "decision"
             yield StateDifference("answer", Pod, pod.key, what, *self._told(entry, ours, theirs))
         if len(theirs.feasible) and self._is_judged(entry) and self._is_parked(entry):
-            yield StateDifference("stranded", Pod, pod.key, _since(entry), _parked(entry), self._feasible(theirs))
+            since = f"waits since attempt {entry.attempts}"  # a pod that was tried meanwhile waits anew
+            parked = (
+                f"gated by {entry.gating_plugin}" if entry.is_gated else f"rejected by {', '.join(entry.rejectors)}"
+            )
+            yield StateDifference("stranded", Pod, pod.key, since, parked, self._feasible(theirs))
 
     def _fresh_answers(self, pod: Pod) -> NodeAnswers:
         runner = self._fresh.core.runners[pod.spec.scheduler_name]
@@ -110,6 +114,8 @@ class DecisionComparison:
         """Whether filters alone decide about the pod. What Permit, an extender, or the rest of a pod group says about it,
         nobody knows without an attempt."""
         if self._running.schedules_groups and entry.pod.group_key is not None:
+            return False
+        if self._running.cluster.is_resize(entry.pod):  # one that fits waits for the kubelet
             return False
         profile = self._quiet[entry.profile].profile
         deciding = {p.name for p in (*profile.pre_enqueues, *profile.pre_filters, *profile.filters)}
@@ -147,7 +153,11 @@ def _ask(runner: Runner, pod: Pod, cluster: Cluster, memo: ShapeMemo, kept_only:
     `kept_only`: costly searches are left to attempts, and count as timed out.
     """
     height = cluster.nodes.height
-    attempt = Attempt(runner, SchedulingContext(pod, cluster, 0, memo), memo)
+    if cluster.is_resize(pod):
+        memo = runner.forgetful_memo()
+        attempt = Attempt(runner, ResizeContext(pod, cluster, 0, memo), memo)
+    else:
+        attempt = Attempt(runner, SchedulingContext(pod, cluster, 0, memo), memo)
     if kept_only:
         attempt.context.state.write(KEPT_ONLY, True)
     refused = NodeAnswers("", np.zeros(height, np.int8), np.zeros(height, np.int64))
@@ -179,12 +189,3 @@ def _verdict(runner: Runner, first: int) -> str:
     if first == PASSED:
         return "is feasible"
     return f"is rejected by {runner.filters[first].name}" if first >= 0 else "is not looked at"
-
-
-def _since(entry: QueuedPod) -> str:
-    """Says which wait it is: a pod that was tried meanwhile waits anew."""
-    return f"waits since attempt {entry.attempts}"
-
-
-def _parked(entry: QueuedPod) -> str:
-    return f"gated by {entry.gating_plugin}" if entry.is_gated else f"rejected by {', '.join(entry.rejectors)}"

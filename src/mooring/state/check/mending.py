@@ -174,7 +174,8 @@ def _queue(running: Scheduler, fresh: Scheduler, difference: StateDifference) ->
 
 def _is_to_wait(core: Core, pod: Pod) -> bool:
     is_ours = pod.spec.scheduler_name in core.runners
-    return is_ours and not pod.spec.node_name and not pod.is_terminating and not core.cache.has(pod.id)
+    has_node = bool(pod.spec.node_name) or core.cache.has(pod.id)
+    return is_ours and not pod.is_terminating and (not has_node or core.cluster.is_resize(pod))
 
 
 def _assumed(running: Scheduler, fresh: Scheduler, difference: StateDifference) -> None:
@@ -192,7 +193,7 @@ def _assumed(running: Scheduler, fresh: Scheduler, difference: StateDifference) 
     for uid, binding in core.bindings.items():
         if binding.pod.key == difference.name and not core.cache.has(uid):
             core.cache.assume(binding.pod, binding.node_name)
-    if known is not None and _is_to_wait(core, known) and not core.queue.places.all_with(known.key):
+    if known is not None and _is_to_wait(core, known) and not core.queue.all_with(known.key):
         core.queue.put_right(known.key, known)
 
 

@@ -95,11 +95,12 @@ def compare_queue(running: Scheduler, fresh: Scheduler) -> Findings:
 
 
 def _membership(core: Core, pod: Pod | None) -> Iterator[StateDifference]:
-    """A pod of ours without a node that is in no place, or in several."""
-    if pod is None or pod.spec.node_name or pod.spec.scheduler_name not in core.runners:
+    """A pod of ours without a node, or with a deferred resize, that is in no place, or in several."""
+    is_resize = pod is not None and core.cluster.is_resize(pod)
+    if pod is None or (pod.spec.node_name and not is_resize) or pod.spec.scheduler_name not in core.runners:
         return
-    places: list[str] = list(core.queue.places.all_with(pod.key))
-    if core.cache.has(pod.id):
+    places: list[str] = list(core.queue.all_with(pod.key))
+    if core.cache.has(pod.id) and not is_resize:
         places.append("assumed")
     # Parity: a pod that is being deleted is taken from the queue and not put back.
     if len(places) > 1 or not (places or pod.is_terminating or _is_suspended(core, pod.id)):
@@ -118,7 +119,7 @@ def _entry(key: str, running: Scheduler, fresh: Scheduler) -> Iterator[StateDiff
         return
     if pod is None or pod.id != entry.uid:
         yield _about(entry.pod, "queue", "pod", f"{entry.uid} waits", "there is no such pod")
-    elif pod.spec.node_name:
+    elif pod.spec.node_name and not running.cluster.is_resize(pod):
         yield _about(pod, "queue", "pod", "waits for a node", f"is on {pod.spec.node_name}")
     elif version_of(entry.pod) != version_of(pod):
         yield _about(pod, "queue", "version", version_of(entry.pod), version_of(pod))

@@ -1,6 +1,6 @@
 """Compares two node tables by the names of nodes: the nodes, their pods, and every column."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -111,7 +111,7 @@ def compare_tables(running: Cluster, fresh: Cluster) -> Findings:
     yield from _codes(ours, theirs, pairing)
     yield from _labels(ours, theirs, pairing)
     yield from _ports(ours, theirs)
-    yield from _images(ours, theirs)
+    yield from _row_by_row(list(ours.row_book), _images_of, ours, theirs)
     yield from _floats(running)
 
 
@@ -132,15 +132,26 @@ def _rows(running: NodeTable, fresh: NodeTable) -> Findings:
 
 def _pods(running: NodeTable, fresh: NodeTable) -> Findings:
     """Which pods are on which node, by the list of each row and by the pod."""
-    yield from in_batches(list(running.row_book), lambda name: _pods_of_row(name, running, fresh))
+    yield from _row_by_row(list(running.row_book), _pods_of_row, running, fresh)
     yield from in_batches(fresh.pod_ids(), lambda pod_id: _row_of_pod(pod_id, running, fresh))
 
 
-def _pods_of_row(name: str, running: NodeTable, fresh: NodeTable) -> Iterator[StateDifference]:
+RowComparison = Callable[[str, int, int, NodeTable, NodeTable], Iterable[StateDifference]]
+"""(name of a node, its row in each table, running, fresh) -> the differences."""
+
+
+def _row_by_row(names: Sequence[str], compare: RowComparison, running: NodeTable, fresh: NodeTable) -> Findings:
+    """Compare the rows of these nodes. A node that one of the tables no longer has is left out."""
+
+    def compare_rows_of(name: str) -> Iterable[StateDifference]:
+        row, other = running.row_book.get(name), fresh.row_book.get(name)
+        return () if row is None or other is None else compare(name, row, other, running, fresh)
+
+    return in_batches(names, compare_rows_of)
+
+
+def _pods_of_row(name: str, row: int, other: int, running: NodeTable, fresh: NodeTable) -> Iterator[StateDifference]:
     """Pods of a node that are not on it, are counted twice, or are looked up on another row."""
-    row, other = running.row_book.get(name), fresh.row_book.get(name)
-    if row is None or other is None:
-        return
     ours, theirs = ({pod.id: pod for pod in table.pods_on[at]} for table, at in ((running, row), (fresh, other)))
     for pod_id in ours.keys() - theirs.keys():
         elsewhere = fresh.row_of_pod(pod_id)
@@ -198,14 +209,11 @@ def _labels(running: NodeTable, fresh: NodeTable, pairing: RowPairing) -> Findin
             believed = ours.values[ours.codes[running.row_book[name]]]
             yield _row(name, f"label {key}", believed, theirs.values[code])
         yield None
-    yield from in_batches(pairing.now().names, lambda name: _labels_of(name, running, fresh))
+    yield from _row_by_row(pairing.now().names, _labels_of, running, fresh)
 
 
-def _labels_of(name: str, running: NodeTable, fresh: NodeTable) -> Iterator[StateDifference]:
+def _labels_of(name: str, row: int, other: int, running: NodeTable, fresh: NodeTable) -> Iterator[StateDifference]:
     """The labels of a node, and whether the node is among those that have each of them."""
-    row, other = running.row_book.get(name), fresh.row_book.get(name)
-    if row is None or other is None:
-        return
     ours, theirs = running.labels.on_row(row), fresh.labels.on_row(other)
     if ours is not theirs and ours != theirs:
         yield _row(name, "labels", ours, theirs)
@@ -227,18 +235,8 @@ def _ports(running: NodeTable, fresh: NodeTable) -> Findings:
     yield None
 
 
-def _images(running: NodeTable, fresh: NodeTable) -> Findings:
-    """Images of nodes, and on how many nodes a row believes each to be, where it looked after the last change."""
-    yield from in_batches(
-        [name for name in running.row_book if name in fresh.row_book], lambda name: _images_of(name, running, fresh)
-    )
-
-
-def _images_of(name: str, running: NodeTable, fresh: NodeTable) -> Iterator[StateDifference]:
-    """The images of a node, and the counts that its row sees unless it lags behind."""
-    row, other = running.row_book.get(name), fresh.row_book.get(name)
-    if row is None or other is None:
-        return
+def _images_of(name: str, row: int, other: int, running: NodeTable, fresh: NodeTable) -> Iterator[StateDifference]:
+    """The images of a node, and on how many nodes its row believes each to be, where it looked after the last change."""
     ours, theirs = running.images, fresh.images
     missing = ours.names_on(row) ^ theirs.names_on(other)
     if missing:

@@ -197,9 +197,5 @@ def _remove_old(directory: Path, limits: RecordingLimits, present: Path, now_s: 
         if path != present and (total > limits.total_bytes or status.st_mtime < oldest_s):
             path.unlink(missing_ok=True)
             total -= status.st_size
-            _remove_if_empty(path.parent)
-
-
-def _remove_if_empty(folder: Path) -> None:
-    if not any(folder.iterdir()):
-        folder.rmdir()
+            if not any(path.parent.iterdir()):
+                path.parent.rmdir()

@@ -14,7 +14,6 @@ from msgspec.structs import replace
 from mooring.api.kinds import KINDS
 from mooring.framework.contract.intents import CallFault, WriteFault
 from mooring.model.meta import KubeObject, ObjectMeta
-from mooring.model.node import Node
 from mooring.model.pod import Pod
 from mooring.model.pod_spec import PodSpec, PodStatus
 from mooring.scheduler.inputs import (
@@ -30,7 +29,7 @@ from mooring.scheduler.inputs import (
     WriteAnswered,
 )
 from mooring.state.recording import recorded_steps as steps
-from mooring.state.recording.recorded_steps import ADDED, Outcome, with_changes
+from mooring.state.recording.recorded_steps import Outcome, with_changes
 from mooring.state.recording.run_files import segments_in
 from mooring.state.recording.segment_file import SUFFIX, RecordingError, SegmentHeader, SegmentReader
 from mooring.state.scheduler_state import SchedulerState
@@ -126,7 +125,8 @@ class StepReader:
                 if step is None:
                     return
                 yield step
-            except (msgspec.MsgspecError, KeyError, IndexError, ValueError) as fault:
+            except (msgspec.MsgspecError, LookupError, ValueError, TypeError, AttributeError) as fault:
+                # The last two: a change that fits no object.
                 raise RecordingError(
                     f"a step cannot be read ({fault}): {line[:80].decode(errors='replace').rstrip()}"
                 ) from fault
@@ -134,7 +134,8 @@ class StepReader:
     def _step(self, line: bytes) -> RecordedStep | None:
         """Decode one line to a step; None if it is later than the end of the reading. Raises ValueError if an outcome is not
         complete."""
-        code, passed_ns, outcomes, *about = _parts(_LINE.decode(line))
+        parts = msgspec.structs.astuple(_LINE.decode(line))
+        code, passed_ns, outcomes, *about = (part for part in parts if part is not msgspec.UNSET)
         now_ns = self.now_ns + _INT.decode(passed_ns)
         if self._until_ns is not None and now_ns > self._until_ns:
             self.is_over = True
@@ -154,8 +155,7 @@ class StepReader:
     # ---- one for each kind of step
 
     def _added(self, about: list[msgspec.Raw]) -> Input:
-        kind = _TEXT.decode(about[0])
-        item = self._whole(kind, about[1:])
+        kind, item = self._whole(about)
         self.objects[kind, item.key] = item
         return ObjectAdded(item)
 
@@ -169,24 +169,24 @@ class StepReader:
         return ObjectUpdated(old, new)
 
     def _removed(self, about: list[msgspec.Raw]) -> Input:
-        kind = _TEXT.decode(about[0])
-        item = self._whole(kind, about[1:])
+        kind, item = self._whole(about)
         self.objects.pop((kind, item.key), None)
         return ObjectRemoved(item)
 
-    def _whole(self, kind: str, about: list[msgspec.Raw]) -> KubeObject:
-        """An object that was written whole, a pod perhaps with the number of its spec; or a pod whose spec has one."""
-        written, *more = about
+    def _whole(self, about: list[msgspec.Raw]) -> tuple[str, KubeObject]:
+        """The kind and the object that was written whole, a pod perhaps with the number of its spec; or a pod whose spec has
+        one."""
+        kind, (written, *more) = _TEXT.decode(about[0]), about[1:]
         if len(more) > 1:
             node_name, metadata, status = more
             if kind != "Pod":
                 raise ValueError(f"a {kind} refers to the spec of a pod")
             spec = replace(self.specs[_INT.decode(written)], node_name=_TEXT.decode(node_name))
-            return Pod(_METADATA.decode(metadata), spec, _STATUS.decode(status))
+            return kind, Pod(_METADATA.decode(metadata), spec, _STATUS.decode(status))
         item = _item(kind, written)
         if more and isinstance(item, Pod):
             self.specs[_INT.decode(more[0])] = item.spec
-        return item
+        return kind, item
 
     def _bound(self, about: list[msgspec.Raw]) -> Input:
         """Only the id of the pod is known; the scheduler finds its binding by it."""
@@ -246,10 +246,6 @@ class _StepParts(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
     about_5: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
 
 
-def _parts(line: _StepParts) -> list[msgspec.Raw]:
-    return [part for part in msgspec.structs.astuple(line) if part is not msgspec.UNSET]
-
-
 _LINE = msgspec.json.Decoder(_StepParts)
 _INT = msgspec.json.Decoder(int)
 _TEXT = msgspec.json.Decoder(str)
@@ -273,105 +269,3 @@ _READ: dict[int, Any] = {
     steps.TIME: lambda reader, about: TimePassed(),
     steps.HALF_MINUTE: lambda reader, about: HalfMinutePassed(),
 }
-
-
-# ---- The steps of a recorded run one after the other, across its segments, whatever is missing or damaged between
-# them.
-
-
-@dataclass(frozen=True, slots=True)
-class ClusterBegins:
-    """Marks where the steps do not go on from those before: the objects of the cluster come first."""
-
-    header: SegmentHeader
-
-
-@dataclass(frozen=True, slots=True)
-class ClusterStep:
-    """A recorded step. `is_known`: it says what was there when a segment began, not what happened."""
-
-    step: RecordedStep
-    is_known: bool = False
-    assumed_on: str = ""
-    """For a known pod: the node that the recorded scheduler had decided on, with the binding under way."""
-
-
-@dataclass(slots=True)
-class RunSteps:
-    """Reads one run. `problems` has one line for each part that could not be read."""
-
-    run: RecordedRun
-    problems: list[str] = field(default_factory=list)
-    files_read: int = 0
-    _reader: StepReader = field(default_factory=lambda: StepReader(0))
-    _goes_on: bool = False
-    """Whether all steps up to here were read."""
-    _number: int = 0
-
-    def __iter__(self) -> Iterator[ClusterBegins | ClusterStep]:
-        self.problems += self.run.problems
-        for segment in self.run.segments:
-            header = segment.header
-            self._goes_on = self._goes_on and not header.lost and header.number == self._number + 1
-            self._number = header.number
-            try:
-                yield from self._segment(segment)
-            except (RecordingError, TypeError, AttributeError) as fault:  # the last two: a change that fits no object
-                self._stop(segment, str(fault))
-            if segment.damage is not None:
-                self._stop(segment, segment.damage)
-            self.files_read += 1
-
-    def _stop(self, segment: SegmentReader, reason: str) -> None:
-        self.problems.append(f"{segment.path}: {reason}; what follows in this file is not read")
-        self._goes_on = False
-
-    def _segment(self, segment: SegmentReader) -> Iterator[ClusterBegins | ClusterStep]:
-        """The steps of one segment, with those that only repeat what is known left out."""
-        header, blocks = segment.header, segment.blocks()
-        if header.begins == "steps" and not self._goes_on:
-            self._stop(segment, "the steps before it are missing, and it does not say what was there")
-            return
-        if header.begins == "state":
-            yield from self._state(header, blocks)
-        elif header.begins == "objects" and self._goes_on:
-            _skip(blocks, header.known)
-            self._reader.now_ns = header.started_ns
-        elif header.begins != "steps":
-            yield self._begin(header)
-        known = 0 if self._goes_on else header.known
-        for block in blocks:
-            for step in self._reader.steps(block):
-                yield ClusterStep(step, is_known=known > 0)
-                known -= 1
-        self._goes_on = known <= 0 and segment.is_ended
-
-    def _begin(self, header: SegmentHeader) -> ClusterBegins:
-        self._reader = StepReader(header.started_ns)
-        return ClusterBegins(header)
-
-    def _state(self, header: SegmentHeader, blocks: Iterator[bytes]) -> Iterator[ClusterBegins | ClusterStep]:
-        """The state of a scheduler as steps that add its objects; nothing, if they are known."""
-        block = next(blocks, None)
-        if block is None:
-            raise RecordingError("its state was not written")
-        if self._goes_on:
-            return
-        yield self._begin(header)
-        state = read_state(block)
-        try:
-            self._reader.know(state)
-        except (msgspec.MsgspecError, KeyError, IndexError) as fault:  # an object in it, or the number of a pod
-            raise RecordingError(f"its state cannot be read: {fault}") from fault
-        self._reader.now_ns = state.now_ns
-        ids = set(state.assumed)
-        assumed = {pod.id: pod.spec.node_name for pod in state.pods if pod.id in ids and pod.spec.node_name}
-        for item in sorted(self._reader.objects.values(), key=lambda item: not isinstance(item, Node)):
-            node = assumed.get(item.id, "") if isinstance(item, Pod) and not item.spec.node_name else ""
-            yield ClusterStep(RecordedStep(ADDED, state.now_ns, ObjectAdded(item), ()), True, node)
-
-
-def _skip(blocks: Iterator[bytes], steps: int) -> None:
-    """Pass over blocks of known objects: they have no other steps in them."""
-    while steps > 0 and (block := next(blocks, None)) is not None:
-        steps -= block.count(b"\n") + 1

@@ -56,7 +56,9 @@ class SegmentHeader(msgspec.Struct, kw_only=True, rename="camel", omit_defaults=
     started_ns: int = 0
     """The time from which the first step counts."""
     version: str = ""
-    """Version of Mooring that wrote the segment."""
+    """Version of Mooring that wrote the segment. The settings name the rules by which it decided."""
+    server: str = ""
+    """Of a cluster that another scheduler runs: the version of its API server, such as `v1.37.0`."""
     settings: dict[str, Any] = {}
     """The configuration and the feature gates, as in a snapshot."""
     tie_break: str = "seed"

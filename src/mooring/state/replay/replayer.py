@@ -13,15 +13,17 @@ from mooring.framework.config.types import KubeSchedulerConfiguration
 from mooring.framework.contract.annotation_keys import AnnotationKeys
 from mooring.framework.profile.registry import Registry
 from mooring.model.meta import KubeObject
+from mooring.model.release import RULES
 from mooring.queue.entry import TellPod
 from mooring.scheduler.decide import DecideOptions, by_seed, lowest_name
+from mooring.scheduler.observer import SchedulerListeners
 from mooring.scheduler.scheduler import Scheduler
 from mooring.state.made_decision import MadeDecision, showing
 from mooring.state.recording.recorded_steps import ATTEMPT, READ_ANNOTATIONS, RELEASE, Outcome, outcomes_of
 from mooring.state.recording.run_reading import RecordedRun, RecordedStep, StepReader
 from mooring.state.recording.segment_file import RecordingError, SegmentHeader
 from mooring.state.replay.run_reader import ReadingMark, RunReader
-from mooring.state.scheduler_assembly import all_plugins, build_scheduler
+from mooring.state.scheduler_assembly import SchedulerLimits, all_plugins, build_scheduler
 from mooring.state.scheduler_state import SchedulerState, is_quiet, other_objects, restore, state_of
 
 # ---- A scheduler as the header of a recording describes it, with a clock that shows the recorded times.
@@ -30,8 +32,7 @@ from mooring.state.scheduler_state import SchedulerState, is_quiet, other_object
 class RecordedClock:
     """Shows the time of the step that is being replayed."""
 
-    def __init__(self, now_ns: int) -> None:
-        self.now = now_ns
+    now = 0
 
     def now_ns(self) -> int:
         return self.now
@@ -51,12 +52,25 @@ def scheduler_of(
     config, gates = settings_of(header)
     tie_break = by_seed if header.tie_break == "seed" else lowest_name
     options = DecideOptions(tie_break=tie_break)
-    scheduler = build_scheduler(
-        config, clock, registry, options, tell, gates=gates, max_unschedulable_s=header.max_unschedulable_s
-    )
+    limits = SchedulerLimits(header.max_unschedulable_s)
+    scheduler = build_scheduler(config, clock, registry, options, SchedulerListeners(tell), gates, limits)
     if header.seed or decided is not None:
         scheduler.decide_with(showing(decided or (lambda made: None), header.seed))
     return scheduler
+
+
+_OLDER_GROUPS = ("GangScheduling=true", "WorkloadAwarePreemption=true")
+"""Gates that Kubernetes v1.37 merged into GenericWorkload, along with the removal of scheduling.k8s.io/v1alpha2."""
+
+
+def _refuse_older_groups(gates_text: str) -> None:
+    """Raise RecordingError for a recording with pod groups as v1.36 had them: their members were queued one by one."""
+    found = [gate for gate in gates_text.split(",") if gate.strip() in _OLDER_GROUPS]
+    if found:
+        raise RecordingError(
+            f"the recording has pod groups of Kubernetes v1.36 (scheduling.k8s.io/v1alpha2, feature gate {found[0]}), which "
+            "v1.37 replaced; replay it with the version of Mooring that recorded it"
+        )
 
 
 def settings_of(header: SegmentHeader) -> tuple[KubeSchedulerConfiguration, Mapping[str, bool]]:
@@ -65,10 +79,35 @@ def settings_of(header: SegmentHeader) -> tuple[KubeSchedulerConfiguration, Mapp
     if settings is None:
         raise RecordingError("the header of the recording has no configuration")
     try:
+        _refuse_older_groups(settings.gates_text)
         gates = parse_gates(settings.gates_text)
     except GateError as fault:
         raise RecordingError(f"the feature gates of the recording cannot be used: {fault}") from fault
     return configuration.from_object(settings.configuration, feature_gates=gates), gates
+
+
+def rules_notes(runs: Iterable[RecordedRun]) -> list[str]:
+    """A note for each run that was recorded under other rules than those of this version, or on an API server of another
+    release."""
+    notes: dict[str, None] = {}
+    for run in runs:
+        if not run.segments:
+            continue
+        header = run.header
+        settings = read_settings(header.settings, "the recording")
+        if header.source == "scheduler":
+            notes |= dict.fromkeys(settings.notes(f"the recording {run.name}") if settings is not None else ())
+        elif header.server and not _is_of_release(header.server):
+            notes[
+                f"{run.name}: the API server was {header.server}; if kube-scheduler was of that release too, it decided by "
+                f"other rules than those of {RULES}, which Mooring has"
+            ] = None
+    return [*notes]
+
+
+def _is_of_release(version: str) -> bool:
+    """Whether a version of a server, such as `v1.37.2+k3s1`, is of the release whose rules Mooring has."""
+    return version.removeprefix("v").startswith(f"{RULES}.")
 
 
 def missing_plugins(run: RecordedRun, registry: Registry | None) -> list[str]:
@@ -177,7 +216,7 @@ class Replayer:
         self._registry = registry
         self._hooks = hooks or ReplayHooks()
         self._history = RunReader(run, self._begin)
-        self.clock = clock or RecordedClock(0)
+        self.clock = clock or RecordedClock()
         self.scheduler: Scheduler | None = None
         """None before the first step."""
         self.begun: SegmentHeader | None = None
@@ -264,11 +303,8 @@ class Replayer:
             elif step.input is not None:
                 scheduler.handle(step.input)
         except Exception as fault:
-            self._note_fault(fault)
+            self.fault_count += 1
+            if len(self.faults) < FAULTS:
+                self.faults[f"{type(fault).__name__}: {fault}"] = None
         self.count += 1
         return ReplayedStep(self.count, step, tuple(outcomes_of(scheduler.take_intents())))
-
-    def _note_fault(self, fault: Exception) -> None:
-        self.fault_count += 1
-        if len(self.faults) < FAULTS:
-            self.faults[f"{type(fault).__name__}: {fault}"] = None

@@ -11,7 +11,11 @@ from datetime import datetime
 from mooring.framework.config.durations import parse_duration
 from mooring.kit.clock import in_seconds, moment_ns
 from mooring.model.meta import KubeObject
+from mooring.model.node import Node
+from mooring.model.pod import Pod
 from mooring.model.pod_spec import PodSpec
+from mooring.scheduler.inputs import ObjectAdded
+from mooring.state.recording.recorded_steps import ADDED
 from mooring.state.recording.run_reading import RecordedRun, RecordedStep, StepReader, read_state
 from mooring.state.recording.segment_file import RecordingError, SegmentHeader, SegmentReader
 from mooring.state.scheduler_state import SchedulerState
@@ -91,6 +95,8 @@ class ReadingMark:
 
 class RunReader:
     """The steps of one run, in order."""
+
+    _NOTHING_BEFORE = "the steps before it are gone, and it has no state to go on from"
 
     def __init__(self, run: RecordedRun, began: Began, make_reader: MakeReader = StepReader) -> None:
         self.run = run
@@ -177,11 +183,15 @@ class RunReader:
             if segment.damage is not None:
                 raise RecordingError(segment.damage)
             if not segment.is_ended and segment is not self.run.segments[-1]:
-                raise RecordingError("its end is missing")
+                self._miss_end(segment)
         except RecordingError as fault:
             self._stop(segment, str(fault))
 
     # ---- where segments meet
+
+    def _miss_end(self, segment: SegmentReader) -> None:
+        """The process ended before it could end the segment."""
+        raise RecordingError("its end is missing")
 
     def _begin(self, segment: SegmentReader, before: SegmentReader | None, blocks: Iterator[bytes]) -> None:
         """Make sure that all is known that the steps of the segment follow from. Raises RecordingError."""
@@ -195,11 +205,14 @@ class RunReader:
             if not self._is_known:
                 self._go_on_from(header, self._state(segment, block))
         elif header.begins == "empty":
-            self.reader = self._make_reader(header.started_ns, self._until_ns)
-            self._began(header, None)
-            self._is_known = True
+            self._begin_empty(header)
         if not self._is_known:
-            raise RecordingError("the steps before it are gone, and it has no state to go on from")
+            raise RecordingError(self._NOTHING_BEFORE)
+
+    def _begin_empty(self, header: SegmentHeader) -> None:
+        self.reader = self._make_reader(header.started_ns, self._until_ns)
+        self._began(header, None)
+        self._is_known = True
 
     def _state(self, segment: SegmentReader, block: bytes) -> SchedulerState:
         checked, self._checked = self._checked, None
@@ -238,6 +251,93 @@ class RunReader:
         on = next((each.header.started_ns for each in following if each.header.begins != "steps"), None)
         goes_on = "nothing follows" if on is None else f"the replay goes on at {in_seconds(on)}"
         self.problems.append(f"{segment.path}: {reason}; {until}, {goes_on}")
+        self._is_known = False
+
+
+# ---- The changes of the cluster of a run, whoever scheduled it.
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterBegins:
+    """Marks where the steps do not go on from those before: the objects of the cluster come first."""
+
+    header: SegmentHeader
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterStep:
+    """A recorded step. `is_known`: it says what was there when a segment began, not what happened."""
+
+    step: RecordedStep
+    is_known: bool = False
+    assumed_on: str = ""
+    """For a known pod: the node that the recorded scheduler had decided on, with the binding under way."""
+
+
+class ClusterReader(RunReader):
+    """The steps of a run, of an observer as well, with the objects where they begin. A gap is no problem in itself: the
+    objects tell what was there after it."""
+
+    _NOTHING_BEFORE = "the steps before it are missing, and it does not say what was there"
+
+    def __init__(self, run: RecordedRun) -> None:
+        super().__init__(run, self._note_begin)
+        self._begun: list[ClusterBegins | ClusterStep] = []
+        """What comes before the next step."""
+        self._known = 0
+        """How many of the next steps say what was there."""
+
+    def __iter__(self) -> Iterator[ClusterBegins | ClusterStep]:
+        for step in self.steps():
+            yield from self._take_begun()
+            yield ClusterStep(step, is_known=self._known > 0)
+            self._known -= 1
+        yield from self._take_begun()
+
+    def _take_begun(self) -> list[ClusterBegins | ClusterStep]:
+        begun, self._begun = self._begun, []
+        return begun
+
+    def _note_begin(self, header: SegmentHeader, state: SchedulerState | None) -> None:
+        """Take the state of a scheduler as steps that add its objects."""
+        self._known = header.known
+        self._begun.append(ClusterBegins(header))
+        if state is None:
+            return
+        self.reader.now_ns = state.now_ns
+        ids = set(state.assumed)
+        assumed = {pod.id: pod.spec.node_name for pod in state.pods if pod.id in ids and pod.spec.node_name}
+        for item in sorted(self.reader.objects.values(), key=lambda item: not isinstance(item, Node)):
+            node = assumed.get(item.id, "") if isinstance(item, Pod) and not item.spec.node_name else ""
+            step = RecordedStep(ADDED, state.now_ns, ObjectAdded(item), ())
+            self._begun.append(ClusterStep(step, True, node))
+
+    def _begin(self, segment: SegmentReader, before: SegmentReader | None, blocks: Iterator[bytes]) -> None:
+        """An observer has no state: each of its segments begins with the objects."""
+        header = segment.header
+        if header.begins != "objects":
+            super()._begin(segment, before, blocks)
+            return
+        if before is not None and self._is_known:
+            self._note_gap(before, segment)
+        if not self._is_known:
+            self._begin_empty(header)
+            return
+        left = header.known  # blocks of known objects have no other steps in them
+        while left > 0 and (block := next(blocks, None)) is not None:
+            left -= block.count(b"\n") + 1
+        self.reader.now_ns = header.started_ns
+
+    def _note_gap(self, before: SegmentReader, segment: SegmentReader) -> None:
+        header = segment.header
+        is_next = not header.lost and header.number == before.header.number + 1
+        self._is_known = is_next and before.is_ended and self._known <= 0
+
+    def _miss_end(self, segment: SegmentReader) -> None:
+        """The next segment begins anew: see `_note_gap`."""
+
+    def _stop(self, segment: SegmentReader, reason: str) -> None:
+        self.problems.append(f"{segment.path}: {reason}; what follows in this file is not read")
         self._is_known = False
 
 

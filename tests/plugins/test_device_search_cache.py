@@ -1,4 +1,4 @@
-"""What nodes offer to claims, kept from one question to the next: what is searched again, and what is not."""
+"""What searches find for claims, kept from one question to the next: what is searched again, and what is not."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -12,10 +12,10 @@ from device_building import DRIVER, a_claim, a_class, a_device, a_slice, an_allo
 from mooring.cluster.cluster import Cluster
 from mooring.framework.contract.status import OutOfEffort, PluginError
 from mooring.model.devices import ResourceClaim
-from mooring.plugins.devices import device_offers, device_search
+from mooring.plugins.devices import device_search, device_search_cache
 from mooring.plugins.devices.allocation import DeviceChoice
 from mooring.plugins.devices.device_demand import DeviceFeatures
-from mooring.plugins.devices.device_offers import INVALID_POOLS, NO_CHOICE, DeviceOfferCache
+from mooring.plugins.devices.device_search_cache import INVALID_POOLS, NO_CHOICE, DeviceSearchCache
 from mooring.plugins.devices.effort import Effort, TookTooLong
 from mooring.plugins.devices.node_groups import NodeGroup
 
@@ -32,16 +32,16 @@ def a_world(*more: Any) -> Cluster:
 
 
 class Asking:
-    """Offers that tell which nodes were searched for an answer."""
+    """Searches that tell which nodes were searched for an answer."""
 
     def __init__(self, cluster: Cluster | None = None, max_steps: int | None = None) -> None:
         self.cluster = cluster or a_world()
         self.now_ns = 0
-        self.offers = DeviceOfferCache(DeviceFeatures(), max_steps, lambda: self.now_ns)
+        self.searches = DeviceSearchCache(DeviceFeatures(), max_steps, lambda: self.now_ns)
         self.searched: list[str] = []
 
     def codes(self, *claims: ResourceClaim, rows: Any = ROWS) -> list[int]:
-        return self.offers.codes(self.cluster, claims, rows).tolist()  # type: ignore[no-any-return]
+        return self.searches.codes(self.cluster, claims, rows).tolist()  # type: ignore[no-any-return]
 
     def taken(self) -> list[str]:
         """The nodes that were searched since the last question, each by its first pool."""
@@ -58,7 +58,7 @@ def asking(monkeypatch: pytest.MonkeyPatch) -> Iterator[Asking]:
         made.searched.append(group.pools[0].id[1] if group.pools else "none")
         return search(demand, group, *rest)
 
-    monkeypatch.setattr(device_offers, "search", counted)
+    monkeypatch.setattr(device_search_cache, "search", counted)
     yield made
 
 
@@ -105,8 +105,8 @@ def test_only_nodes_whose_slices_changed_are_searched_again(asking: Asking) -> N
     asking.cluster.put(a_node("d"))
     assert asking.codes(a_claim("c"), rows=np.arange(4)) == [0, 0, 0, NO_CHOICE]
     assert asking.taken() == ["none"]
-    (kept,) = asking.offers._demands.values()
-    assert len(kept.by_group) == 4, "offers of groups that are gone are forgotten"
+    (kept,) = asking.searches._demands.values()
+    assert len(kept.by_group) == 4, "results of groups that are gone are forgotten"
 
 
 def test_all_nodes_are_searched_again_when_the_past_is_not_known(asking: Asking) -> None:
@@ -142,7 +142,7 @@ def test_the_last_64_demands_are_remembered(asking: Asking) -> None:
     assert asking.taken() == ["a"], "the second was forgotten"
 
 
-# ---- what is offered
+# ---- what is found
 
 
 def ranked() -> Asking:
@@ -157,7 +157,7 @@ def test_alternatives_score_8_or_less_and_nodes_without_devices_nothing() -> Non
     asking = ranked()
 
     def scores(*claims: ResourceClaim) -> list[int]:
-        return asking.offers.scores(asking.cluster, claims, ROWS).tolist()  # type: ignore[no-any-return]
+        return asking.searches.scores(asking.cluster, claims, ROWS).tolist()  # type: ignore[no-any-return]
 
     either = [an_ask(1, H100), an_ask()]
     assert scores(a_claim("c", either)) == [8, 7, 0]
@@ -168,21 +168,21 @@ def test_alternatives_score_8_or_less_and_nodes_without_devices_nothing() -> Non
     assert scores(a_claim("c", [an_ask(0)])) == [0, 0, 0], "an alternative of which no device was taken"
 
 
-def test_rows_that_offer_the_same_devices_come_together() -> None:
+def test_rows_with_the_same_devices_come_together() -> None:
     shared = a_slice("net", a_device("n0"), pool="net", allNodes=True)
     cluster = a_cluster(*map(a_node, "abcd"), a_class(), shared, a_slice("b", a_device("d0"), node="b", pool="a"))
     asking = Asking(cluster)
     rows = np.array([3, 1, 0], np.intp)
-    found = asking.offers.choices(cluster, [a_claim("c")], rows)
+    found = asking.searches.choices(cluster, [a_claim("c")], rows)
     assert sorted((choice.picks[0][0].site.id[2], places.tolist()) for choice, places in found) == [
         *(("d0", [1]), ("n0", [0, 2])),
     ]
-    assert [places.tolist() for _, places in asking.offers.choices(cluster, [a_claim("c", an_ask(2))], rows)] == [[1]]
+    assert [places.tolist() for _, places in asking.searches.choices(cluster, [a_claim("c", an_ask(2))], rows)] == [[1]]
 
 
 def test_the_devices_of_one_node_can_be_asked_for() -> None:
     asking = Asking()
-    choices = [asking.offers.choice(asking.cluster, [a_claim("c")], row) for row in range(3)]
+    choices = [asking.searches.choice(asking.cluster, [a_claim("c")], row) for row in range(3)]
     assert [None if each is None else each.picks[0][0].site.id[1] for each in choices] == ["a", "b", None]
 
 
@@ -201,10 +201,14 @@ def test_an_error_of_one_node_ends_the_attempt_and_names_the_claims_of_the_pod()
         renamed = [a_claim(name, metadata={"uid": name}) for name in names]
         asked = [msgspec.structs.replace(each, spec=claim.spec) for each, claim in zip(renamed, claims, strict=True)]
         with pytest.raises(PluginError) as raised:
-            asking.offers.codes(asking.cluster, asked, ROWS)
-        assert str(raised.value) == f"claim default/{names[1]}: selector #0: CEL runtime error: no such key: missing"
+            asking.searches.codes(asking.cluster, asked, ROWS)
+        assert str(raised.value) == (
+            f"claim default/{names[1]}: selector #0 on device gpu.example.com/a/d1: CEL runtime error: no such key: missing. "
+            "consider using CEL optional chaining (.? followed by orValue()) or guarding the check with has() for optional "
+            "fields"
+        )
     assert asking.codes(*claims, rows=ROWS[2:]) == [NO_CHOICE], "node c has no devices that a selector could fail on"
-    assert asking.offers.choice(asking.cluster, claims, 0) is None
+    assert asking.searches.choice(asking.cluster, claims, 0) is None
 
 
 def test_a_slice_that_cannot_be_read_ends_all_attempts() -> None:
@@ -219,18 +223,18 @@ def test_a_slice_that_cannot_be_read_ends_all_attempts() -> None:
 
 def test_an_attempt_gets_all_steps_or_what_its_namespace_may_use() -> None:
     asking = Asking(max_steps=100_000)
-    effort = asking.offers._effort("default")
+    effort = asking.searches._effort("default")
     assert (effort.max_steps, effort.is_short) == (100_000, False)
-    asking.offers._shares.charge("default", 2_000_000, 0)
-    effort = asking.offers._effort("default")
+    asking.searches._shares.charge("default", 2_000_000, 0)
+    effort = asking.searches._effort("default")
     assert (effort.max_steps, effort.is_short) == (2_000, True)
     small = Asking(max_steps=500)
-    small.offers._shares.charge("default", 2_000_000, 0)
-    effort = small.offers._effort("default")
+    small.searches._shares.charge("default", 2_000_000, 0)
+    effort = small.searches._effort("default")
     assert (effort.max_steps, effort.is_short) == (500, True)
     free = Asking()
-    free.offers._shares.charge("default", 2_000_000, 0)
-    effort = free.offers._effort("default")
+    free.searches._shares.charge("default", 2_000_000, 0)
+    effort = free.searches._effort("default")
     assert (effort.max_steps, effort.is_short) == (None, False)
 
 
@@ -243,7 +247,7 @@ def searching_for(monkeypatch: pytest.MonkeyPatch, steps: dict[str, int], compil
         effort.spend(steps[group.pools[0].id[1] if group.pools else "none"])
         return DeviceChoice([[]], [[]])
 
-    monkeypatch.setattr(device_offers, "search", search)
+    monkeypatch.setattr(device_search_cache, "search", search)
     return Asking(max_steps=5_000)
 
 
@@ -251,7 +255,7 @@ def test_the_steps_of_an_attempt_are_charged_to_the_namespace_of_its_claims(monk
     asking = searching_for(monkeypatch, {"a": 3_000, "b": 1_000, "none": 0})
     claim = a_claim("c", metadata={"namespace": "team"})
     assert asking.codes(claim) == [0, 0, 0]
-    shares = asking.offers._shares
+    shares = asking.searches._shares
     assert (shares.owed("team", 0), shares.owed("default", 0)) == (4_000, 0)
     assert asking.codes(claim) == [0, 0, 0]
     assert shares.owed("team", 0) == 4_000, "what is known costs nothing"
@@ -262,7 +266,7 @@ def test_an_attempt_that_takes_too_long_goes_on_from_there(monkeypatch: pytest.M
     with pytest.raises(OutOfEffort) as raised:
         asking.codes(a_claim("c"))
     assert str(raised.value) == "node b: timed out trying to allocate devices"
-    assert asking.offers._shares.owed("default", 0) == 6_000, "an attempt that fails is charged as well"
+    assert asking.searches._shares.owed("default", 0) == 6_000, "an attempt that fails is charged as well"
     assert asking.codes(a_claim("c")) == [0, 0, 0]
 
 
@@ -275,7 +279,7 @@ def test_a_node_that_needs_more_than_all_steps_is_given_up_if_nothing_was_learnt
         with pytest.raises(OutOfEffort) as raised:
             asking.codes(a_claim("c"), rows=ROWS[:1])
         assert str(raised.value) == "node a: timed out trying to allocate devices"
-    (kept,) = asking.offers._demands.values()
+    (kept,) = asking.searches._demands.values()
     assert len(kept.by_group) == (0 if compiled else 1)
 
 
@@ -283,14 +287,14 @@ def test_without_a_limit_nothing_is_charged(monkeypatch: pytest.MonkeyPatch) -> 
     searching_for(monkeypatch, {"a": 6_000, "b": 6_000, "none": 6_000})
     asking = Asking()
     assert asking.codes(a_claim("c")) == [0, 0, 0]
-    assert asking.offers._shares.owed("default", 0) == 0
+    assert asking.searches._shares.owed("default", 0) == 0
 
 
 def test_a_search_that_took_too_long_is_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     def search(*_: Any) -> None:
         raise TookTooLong
 
-    monkeypatch.setattr(device_offers, "search", search)
+    monkeypatch.setattr(device_search_cache, "search", search)
     asking = Asking(max_steps=1)
     with pytest.raises(OutOfEffort, match="^node b: timed out trying to allocate devices$"):
         asking.codes(a_claim("c"), rows=np.array([1, 0], np.intp))
@@ -302,18 +306,18 @@ def test_a_search_that_took_too_long_is_no_answer(monkeypatch: pytest.MonkeyPatc
 def test_a_self_check_knows_nothing_of_another_class() -> None:
     asking = Asking()
     asking.codes(a_claim("c"))
-    assert asking.offers.kept_only().codes(asking.cluster, [a_claim("c")], ROWS).tolist() == [0, 0, NO_CHOICE]
+    assert asking.searches.kept_only().codes(asking.cluster, [a_claim("c")], ROWS).tolist() == [0, 0, NO_CHOICE]
     with pytest.raises(OutOfEffort, match="^no attempt has searched devices for these claims$"):
-        asking.offers.kept_only().codes(asking.cluster, [a_claim("c", an_ask(2))], ROWS)
+        asking.searches.kept_only().codes(asking.cluster, [a_claim("c", an_ask(2))], ROWS)
     asking.cluster.put(a_class("gpu", "false"))
     with pytest.raises(OutOfEffort, match="^no attempt has searched devices for these claims$"):
-        asking.offers.kept_only().codes(asking.cluster, [a_claim("c")], ROWS)
+        asking.searches.kept_only().codes(asking.cluster, [a_claim("c")], ROWS)
 
 
 def test_a_self_check_of_some_nodes_needs_no_answers_for_others() -> None:
     asking = Asking()
     asking.codes(a_claim("c"), rows=ROWS[:1])
-    kept = asking.offers.kept_only()
+    kept = asking.searches.kept_only()
     assert kept.codes(asking.cluster, [a_claim("c")], ROWS[:1]).tolist() == [0]
     with pytest.raises(OutOfEffort):
         kept.codes(asking.cluster, [a_claim("c")], ROWS)

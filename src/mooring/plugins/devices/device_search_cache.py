@@ -1,7 +1,7 @@
-"""Offers of nodes for claims with the same demand. The search runs once for each group of nodes, and later only for groups
-whose devices changed.
+"""Keeps the results of searches for devices, for claims with the same demand. The search runs once for each group of nodes,
+and later only for groups whose devices changed.
 
-An *offer* is the outcome of one search: devices, or why there are none. It depends on the demand, the group of nodes,
+The result of a search is the devices that it chose, or why there are none. It depends on the demand, the group of nodes,
 and on which devices of its pools are taken; so it stays good until a device of a pool that the group sees changes
 hands. The ledger logs those pools. Pods of a Deployment ask for the same, so each placement costs one search.
 """
@@ -110,7 +110,7 @@ class NamespaceShares:
 
 
 NO_CHOICE, INVALID_POOLS = 1, 2
-"""Codes of groups without an offer."""
+"""Codes of groups without devices."""
 # Codes that never leave this module: not searched yet, and an error to raise.
 _UNKNOWN, _FAULTY = -1, -2
 
@@ -126,7 +126,7 @@ RowArray = NDArray[np.intp]
 _encode = msgspec.json.Encoder(order="deterministic").encode
 
 
-class Offer(msgspec.Struct, eq=False):
+class SearchResult(msgspec.Struct, eq=False):
     """The outcome of the search for one group of nodes."""
 
     code: int
@@ -136,21 +136,21 @@ class Offer(msgspec.Struct, eq=False):
     took_too_long: bool = False
 
 
-class Offers(msgspec.Struct, eq=False):
-    """The offers for one demand. Columns are indexed by the place of a group in NodeGroups."""
+class SearchResults(msgspec.Struct, eq=False):
+    """The results for one demand. Columns are indexed by the place of a group in NodeGroups."""
 
     demand: Demand
-    by_group: dict[int, Offer] = msgspec.field(default_factory=dict)
+    by_group: dict[int, SearchResult] = msgspec.field(default_factory=dict)
     """By serial of the group."""
     codes: Codes = msgspec.field(default_factory=lambda: np.zeros(0, np.int64))
     scores: Scores = msgspec.field(default_factory=lambda: np.zeros(0, np.int64))
     node_groups_version: int = -1
     position: int = 0
-    """Up to where in the ledger's log the offers are good."""
+    """Up to where in the ledger's log the results are good."""
 
 
-class DeviceOfferCache:
-    """Keeps the offers for the demands of the last pods."""
+class DeviceSearchCache:
+    """Keeps the results for the demands of the last pods."""
 
     def __init__(self, features: DeviceFeatures, max_steps: int | None, now_ns: Callable[[], int] = lambda: 0) -> None:
         """`max_steps` are for one attempt; None: there is no limit, and no namespace has to wait for its share."""
@@ -159,114 +159,114 @@ class DeviceOfferCache:
         self._max_steps = max_steps
         self._now_ns = now_ns
         self._shares = NamespaceShares()
-        self._demands: OrderedDict[tuple[bytes, ...], Offers] = OrderedDict()
+        self._demands: OrderedDict[tuple[bytes, ...], SearchResults] = OrderedDict()
         self._class_version = -1
         self._is_kept_only = False
 
-    def kept_only(self) -> "DeviceOfferCache":
-        """Offers for a self-check: it searches nothing, charges no namespace, and changes nothing that is kept.
+    def kept_only(self) -> "DeviceSearchCache":
+        """The cache for a self-check: it searches nothing, charges no namespace, and changes nothing that is kept.
         It raises OutOfEffort where attempts would search."""
         view = copy(self)
         view._is_kept_only = True
         return view
 
-    def offers(self, cluster: Cluster, claims: Sequence[ResourceClaim]) -> Offers:
-        """The offers for these claims, as far as they are still good. Raises PluginError."""
+    def results(self, cluster: Cluster, claims: Sequence[ResourceClaim]) -> SearchResults:
+        """The results for these claims, as far as they are still good. Raises PluginError."""
         self.node_groups.refresh(cluster)
         if self.node_groups.fault is not None:
             raise PluginError(self.node_groups.fault)
         if self._is_kept_only:
-            return self._kept_offers(cluster, claims)
+            return self._kept_results(cluster, claims)
         if self._class_version != cluster.versions[DeviceClass]:
             self._class_version = cluster.versions[DeviceClass]
             self._demands.clear()
         key = _key_of(claims)
-        offers = self._demands.get(key)
-        if offers is None:
+        results = self._demands.get(key)
+        if results is None:
             classes = cluster.objects[DeviceClass]
-            offers = Offers(read_demand(claims, lambda name: classes.get(name)))  # type: ignore[arg-type, return-value]
-            self._demands[key] = offers
+            results = SearchResults(read_demand(claims, lambda name: classes.get(name)))  # type: ignore[arg-type, return-value]
+            self._demands[key] = results
             if len(self._demands) > DEMANDS:
                 self._demands.popitem(last=False)
         self._demands.move_to_end(key)
-        self._refresh(cluster, offers)
-        return offers
+        self._refresh(cluster, results)
+        return results
 
-    def _kept_offers(self, cluster: Cluster, claims: Sequence[ResourceClaim]) -> Offers:
-        """A copy of the offers that are kept for these claims. Raises OutOfEffort if there are none."""
+    def _kept_results(self, cluster: Cluster, claims: Sequence[ResourceClaim]) -> SearchResults:
+        """A copy of the results that are kept for these claims. Raises OutOfEffort if there are none."""
         found = self._demands.get(_key_of(claims))
         if found is None or self._class_version != cluster.versions[DeviceClass]:
             raise OutOfEffort(_NOT_SEARCHED)
-        offers = msgspec.structs.replace(
+        results = msgspec.structs.replace(
             found, by_group=dict(found.by_group), codes=found.codes.copy(), scores=found.scores.copy()
         )
-        self._refresh(cluster, offers)
-        return offers
+        self._refresh(cluster, results)
+        return results
 
     def codes(self, cluster: Cluster, claims: Sequence[ResourceClaim], rows: RowArray) -> Codes:
-        """For each row 0 if it offers devices for all claims, or why not. Raises PluginError.
+        """For each row 0 if it has devices for all claims, or why not. Raises PluginError.
 
         Parity: an error on any node that is asked about ends the attempt, as upstream's filter does.
         """
-        offers, groups = self._asked(cluster, claims, rows)
-        codes = offers.codes[groups]
+        results, groups = self._asked(cluster, claims, rows)
+        codes = results.codes[groups]
         faulty = np.flatnonzero(codes == _FAULTY)
         if len(faulty):
             row = int(rows[faulty[0]])
-            self._raise_fault(self._offer(offers, row), claims, cluster.nodes.names[row])
+            self._raise_fault(self._result(results, row), claims, cluster.nodes.names[row])
         return codes
 
     def scores(self, cluster: Cluster, claims: Sequence[ResourceClaim], rows: RowArray) -> Scores:
         """How well each row serves requests with alternatives."""
-        offers, groups = self._asked(cluster, claims, rows)
-        return offers.scores[groups]
+        results, groups = self._asked(cluster, claims, rows)
+        return results.scores[groups]
 
     def choice(self, cluster: Cluster, claims: Sequence[ResourceClaim], row: int) -> DeviceChoice | None:
-        """The devices that the node of the row offers; None if it offers none."""
-        offers, _ = self._asked(cluster, claims, np.array([row], np.intp))
-        return self._offer(offers, row).choice
+        """The devices that the search chose on the node of the row; None if there are none."""
+        results, _ = self._asked(cluster, claims, np.array([row], np.intp))
+        return self._result(results, row).choice
 
     def choices(
         self, cluster: Cluster, claims: Sequence[ResourceClaim], rows: RowArray
     ) -> list[tuple[DeviceChoice, NDArray[np.intp]]]:
-        """The devices that these rows offer, each with the places in `rows` that offer them."""
-        offers, groups = self._asked(cluster, claims, rows)
-        found = ((offers.by_group[self.node_groups.groups[each].serial].choice, each) for each in np.unique(groups))
+        """The devices that the searches chose on these rows, each with the places in `rows` that have them."""
+        results, groups = self._asked(cluster, claims, rows)
+        found = ((results.by_group[self.node_groups.groups[each].serial].choice, each) for each in np.unique(groups))
         return [(choice, np.flatnonzero(groups == each)) for choice, each in found if choice is not None]
 
-    def _offer(self, offers: Offers, row: int) -> Offer:
-        return offers.by_group[self.node_groups.groups[self.node_groups.group_of[row]].serial]
+    def _result(self, results: SearchResults, row: int) -> SearchResult:
+        return results.by_group[self.node_groups.groups[self.node_groups.group_of[row]].serial]
 
     def _asked(
         self, cluster: Cluster, claims: Sequence[ResourceClaim], rows: RowArray
-    ) -> tuple[Offers, NDArray[np.intp]]:
+    ) -> tuple[SearchResults, NDArray[np.intp]]:
         """Make sure that the groups of these rows have been searched. Raises PluginError.
 
-        An attempt that takes too long ends with a timeout, and the next one goes on from there: it finds the offers of
+        An attempt that takes too long ends with a timeout, and the next one goes on from there: it finds the results of
         the groups that were searched, and the answers of selectors. A single group that needs more than all steps is
         given up for good.
         """
-        offers = self.offers(cluster, claims)
+        results = self.results(cluster, claims)
         groups = self.node_groups.group_of[rows]
-        unknown = groups[offers.codes[groups] == _UNKNOWN]
+        unknown = groups[results.codes[groups] == _UNKNOWN]
         if not len(unknown):
-            return offers, groups
+            return results, groups
         if self._is_kept_only:
             raise OutOfEffort(_NOT_SEARCHED)
         namespace = claims[0].namespace
         effort = self._effort(namespace)
         try:
             for place, index in enumerate(np.unique(unknown).tolist()):
-                offer = self._seek(cluster, offers.demand, self.node_groups.groups[index], effort)
+                result = self._seek(cluster, results.demand, self.node_groups.groups[index], effort)
                 # With all the steps for itself, or with the selectors compiled, the search may come to an end next time.
-                if offer.took_too_long and (place or effort.compiled or effort.is_short):
+                if result.took_too_long and (place or effort.compiled or effort.is_short):
                     row = int(rows[np.flatnonzero(groups == index)[0]])
                     raise OutOfEffort(_timed_out(cluster.nodes.names[row]))
-                self._put(offers, index, offer)
+                self._put(results, index, result)
         finally:
             if self._max_steps is not None:
                 self._shares.charge(namespace, effort.steps, self._now_ns())
-        return offers, groups
+        return results, groups
 
     def _effort(self, namespace: str) -> Effort:
         """The effort that an attempt for a pod of the namespace may take."""
@@ -274,52 +274,52 @@ class DeviceOfferCache:
         share = None if most is None else self._shares.allowance(namespace, self._now_ns())
         return Effort(most) if most is None or share is None else Effort(min(most, share), is_short=True)
 
-    def _refresh(self, cluster: Cluster, offers: Offers) -> None:
-        """Forget what is no longer good: offers of groups that see a pool whose devices changed hands."""
+    def _refresh(self, cluster: Cluster, results: SearchResults) -> None:
+        """Forget what is no longer good: results of groups that see a pool whose devices changed hands."""
         log, node_groups = cluster.claims.log, self.node_groups
-        touched = log.since(offers.position)
-        offers.position = log.end
-        if offers.node_groups_version != node_groups.version or touched is None:
-            self._rearrange(offers, is_void=touched is None)
+        touched = log.since(results.position)
+        results.position = log.end
+        if results.node_groups_version != node_groups.version or touched is None:
+            self._rearrange(results, is_void=touched is None)
         for pool in touched or ():
             for index in node_groups.groups_seeing.get(pool, ()):
-                offers.by_group.pop(node_groups.groups[index].serial, None)
-                offers.codes[index] = _UNKNOWN
+                results.by_group.pop(node_groups.groups[index].serial, None)
+                results.codes[index] = _UNKNOWN
 
-    def _rearrange(self, offers: Offers, is_void: bool) -> None:
-        """Bring the columns in line with the groups as they are now; offers of groups that still exist are kept."""
+    def _rearrange(self, results: SearchResults, is_void: bool) -> None:
+        """Bring the columns in line with the groups as they are now; results of groups that still exist are kept."""
         groups = self.node_groups.groups
-        before = {} if is_void else offers.by_group
-        offers.node_groups_version, offers.by_group = self.node_groups.version, {}
-        offers.codes = np.full(len(groups), _UNKNOWN, np.int64)
-        offers.scores = np.zeros(len(groups), np.int64)
+        before = {} if is_void else results.by_group
+        results.node_groups_version, results.by_group = self.node_groups.version, {}
+        results.codes = np.full(len(groups), _UNKNOWN, np.int64)
+        results.scores = np.zeros(len(groups), np.int64)
         for index, group in enumerate(groups):
             known = before.get(group.serial)
             if known is not None:
-                self._put(offers, index, known)
+                self._put(results, index, known)
 
-    def _put(self, offers: Offers, index: int, offer: Offer) -> None:
-        offers.by_group[self.node_groups.groups[index].serial] = offer
-        offers.codes[index] = offer.code
-        offers.scores[index] = offer.score
+    def _put(self, results: SearchResults, index: int, result: SearchResult) -> None:
+        results.by_group[self.node_groups.groups[index].serial] = result
+        results.codes[index] = result.code
+        results.scores[index] = result.score
 
-    def _seek(self, cluster: Cluster, demand: Demand, group: NodeGroup, effort: Effort) -> Offer:
-        """One search, with every outcome as a value: errors are kept like other offers."""
+    def _seek(self, cluster: Cluster, demand: Demand, group: NodeGroup, effort: Effort) -> SearchResult:
+        """One search, with every outcome as a value: errors are kept like other results."""
         try:
             choice = search(demand, group, cluster.claims, self._features, effort)
         except InvalidPools:
-            return Offer(INVALID_POOLS)
+            return SearchResult(INVALID_POOLS)
         except TookTooLong:
-            return Offer(_FAULTY, took_too_long=True)
+            return SearchResult(_FAULTY, took_too_long=True)
         except Fatal as fault:
-            return Offer(_FAULTY, fault=fault.with_traceback(None))
-        return Offer(NO_CHOICE) if choice is None else Offer(0, choice, _worth(choice))
+            return SearchResult(_FAULTY, fault=fault.with_traceback(None))
+        return SearchResult(NO_CHOICE) if choice is None else SearchResult(0, choice, _worth(choice))
 
-    def _raise_fault(self, offer: Offer, claims: Sequence[ResourceClaim], node_name: str) -> None:
+    def _raise_fault(self, result: SearchResult, claims: Sequence[ResourceClaim], node_name: str) -> None:
         """Raise what went wrong for this node, naming the claims of this pod."""
-        if offer.fault is None:
+        if result.fault is None:
             raise OutOfEffort(_timed_out(node_name))
-        raise PluginError(offer.fault.describe(claims))
+        raise PluginError(result.fault.describe(claims))
 
 
 _NOT_SEARCHED = "no attempt has searched devices for these claims"

@@ -1,0 +1,171 @@
+"""The published form of a what-if answer: docs/schemas/what-if.v1.json."""
+
+from collections.abc import Sequence
+from typing import Literal
+
+from msgspec import field
+
+from mooring.answers.form.published import Count, Form
+from mooring.answers.form.utilisation import UseForm
+
+GroupChange = Literal["pending", "still pending", "placed", "new"]
+
+
+class NamedPod(Form, frozen=True):
+    """A pod."""
+
+    namespace: str
+    """The namespace of the pod."""
+    name: str
+    """The name of the pod."""
+
+
+class MovedForm(NamedPod, frozen=True):
+    """A pod that has another node now."""
+
+    node: str = field(name="from")
+    """Its node before."""
+    new_node: str = field(name="to")
+    """Its node after."""
+
+
+class PendingForm(NamedPod, frozen=True):
+    """A pod without a node in the end."""
+
+    node: str = field(name="from")
+    """Its node before; empty if it had none."""
+    message: str
+    """Why it has no node, from its condition PodScheduled."""
+    was_pending: bool
+    """Whether it was pending before, too."""
+    is_new: bool
+    """Whether it came with the changes."""
+
+
+class PlacedForm(NamedPod, frozen=True):
+    """A pod that has a node in the end and had none before."""
+
+    node: str
+    """Its node."""
+    is_new: bool
+    """Whether it came with the changes."""
+
+
+class PreemptedForm(NamedPod, frozen=True):
+    """A preemption."""
+
+    node: str
+    """Where it was preempted."""
+    preemptor: NamedPod
+    """The pod that it had to make room for."""
+    to: str
+    """Its node in the end; empty if it is pending or gone."""
+
+
+class GoneForm(NamedPod, frozen=True):
+    """A pod that is deleted and not replaced."""
+
+    node: str
+    """Where it was; empty if it was pending."""
+    reason: str
+    """Why it is gone."""
+    is_wanted: bool
+    """Whether a change asks for it: a smaller scale, a deletion, the daemon of a node that is removed."""
+
+
+class BlockedForm(NamedPod, frozen=True):
+    """A pod that a drain could not evict."""
+
+    node: str
+    """The node that is drained."""
+    budget: str
+    """The PodDisruptionBudget that protects it, in its namespace; empty if the drain gave up."""
+    message: str
+    """What the budget needs and has."""
+
+
+class WorkloadForm(Form, frozen=True):
+    """How many pods of a workload are in which list. A pod may be in several."""
+
+    kind: str
+    """Deployment, StatefulSet, DaemonSet, Job or another controller."""
+    namespace: str
+    name: str
+    moved: Count
+    pending: Count
+    placed: Count
+    preempted: Count
+    blocked: Count
+
+
+class UseChangeForm(Form, frozen=True):
+    """The use of the cluster before and after the changes."""
+
+    before: UseForm
+    after: UseForm
+
+
+class GroupUseChangeForm(Form, frozen=True):
+    """The use of a zone or a pool before and after the changes."""
+
+    name: str
+    before: UseForm
+    after: UseForm
+
+
+class UtilisationForm(Form, frozen=True):
+    """The use of the cluster and of its parts."""
+
+    total: UseChangeForm
+    zones: Sequence[GroupUseChangeForm]
+    """By the label topology.kubernetes.io/zone."""
+    pools: Sequence[GroupUseChangeForm]
+    """By the label of the node pool, or else by instance type."""
+
+
+class ChangedGroupForm(Form, frozen=True):
+    """A group that is pending after the changes, or that was not placed before them."""
+
+    key: str = field(name="podGroup")
+    """namespace/name"""
+    change: GroupChange
+    min_count: int | None
+    """How many pods must fit before any of them goes; null if they need not go together."""
+    members: Count
+    on_nodes: Count
+    """How many of its pods have a node."""
+    message: str
+    """Why it is pending."""
+
+
+class WhatIfForm(Form, frozen=True):
+    """The difference that changes make to a cluster. The scheduler has tried everything that was pending before the first
+    change."""
+
+    fits: bool
+    """Whether all pods that were placed or pending before have a node in the end, except those that a change deletes, and no
+    drain is blocked. Then the exit status is 0."""
+    changes: Sequence[str]
+    """The changes in the order in which they were made."""
+    moved: Sequence[MovedForm]
+    """Pods that have another node now. A pod with a controller that was evicted counts as the pod that replaces it, and keeps
+    its name."""
+    pending: Sequence[PendingForm]
+    """Pods without a node in the end."""
+    placed: Sequence[PlacedForm]
+    """Pods that have a node in the end and had none before."""
+    evictions: Sequence[PreemptedForm] = field(name="preempted")
+    """Preemptions, in their order. A pod that was preempted and is placed elsewhere or pending in the end is in `moved` or
+    `pending` too."""
+    gone: Sequence[GoneForm]
+    """Pods that are deleted and not replaced."""
+    blocked: Sequence[BlockedForm]
+    """Pods that a drain could not evict."""
+    concerned: Sequence[WorkloadForm] = field(name="workloads")
+    """How many pods of each workload are in the lists above, for workloads that are concerned. A pod may be in several."""
+    utilisation: UtilisationForm
+    """What pods request of what nodes have, without cordoned nodes and their pods."""
+    notes: Sequence[str]
+    """What a reader should know about the simulation."""
+    groups: Sequence[ChangedGroupForm] = []
+    """Pod groups that are pending in the end, or were not placed before; with the feature gate GenericWorkload."""
