@@ -67,6 +67,7 @@ HIGH_GANG: Tree = {"pg1": (3, "root", 100, {})}
 PAIR: Tree = {"pg": (2, "root", 100, {})}
 RACKS = {"r1-1": "1", "r1-2": "1", "r2-1": "1", "r2-2": "1"}
 RACKED: Tree = {"pg": (2, None, 100, BY_RACK)}
+LOW_AND_MID = (("low", 10), ("mid", 50))
 TWO_HIGH = ["high-1 1 100 pg", "high-2 1 100 pg"]
 
 
@@ -249,6 +250,34 @@ TREES = {
 }
 
 GROUPS = {
+    "a group on one node leaves as one for a pod": Row(
+        {"n1": "500m"},
+        {},
+        {"low": (None, None, 10, ALL)},
+        ["low-1 200m 10 low n1", "low-2 200m 10 low n1"],
+        ["high 300m 100"],
+        {"low-1", "low-2"},
+        {"high"},
+    ),
+    "of two groups that leave as one, the less important leaves from all nodes": Row(
+        {"n1": "500m", "n2": "500m"},
+        {},
+        {"low": (None, None, 10, ALL), "mid": (None, None, 50, ALL)},
+        [f"{name}-{node} 200m {priority} {name} {node}" for name, priority in LOW_AND_MID for node in ("n1", "n2")],
+        ["high 300m 100"],
+        {"low-n1", "low-n2"},
+        {"high"},
+        {"come": on_host("n1")},
+    ),
+    "no group leaves in vain": Row(
+        {"n1": "1"},
+        {},
+        {"low": (None, None, 10, ALL)},
+        ["equal 500m 100 - n1", "low-1 150m 10 low n1", "low-2 150m 10 low n1"],
+        ["high 600m 100"],
+        set(),
+        set(),
+    ),
     "a basic group evicts on the node that it prefers, not the least important pod": Row(
         TWO_BY_TWO,
         {},
