@@ -44,14 +44,18 @@ class GangWorld:
         gates: Mapping[str, bool] | None = None,
         registry: Registry | None = None,
         extenders: Sequence[Mapping[str, Any]] = (),
+        enabled: Sequence[str] = (),
     ) -> None:
+        """`enabled` are names of plugins of the registry that the profile has beside its own."""
         gates = GROUP_GATES if gates is None else gates
         self.clock = VirtualClock(START_NS)
         self.metrics = SchedulerMetrics(self.clock)
         self.faults: list[str] = []
         head = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
+        plugins = {"multiPoint": {"enabled": [{"name": name} for name in enabled]}}
+        profiles = [{"schedulerName": "default-scheduler", "plugins": plugins}]
         self.scheduler = build_scheduler(
-            config.from_object({**head, "extenders": list(extenders)}, feature_gates=gates),
+            config.from_object({**head, "extenders": list(extenders), "profiles": profiles}, feature_gates=gates),
             self.clock,
             registry or in_tree(),
             listeners=SchedulerListeners(

@@ -4,8 +4,9 @@ import pytest
 from test_cel_rows import FACTS, compiled
 
 from mooring.cel.budget import WORK
-from mooring.plugins.devices.cel import MAX_BYTES, MAX_COST, Matcher, compile_selector
+from mooring.plugins.devices.cel import Matcher, compile_selector
 from mooring.plugins.devices.effort import CelFault
+from mooring.rules.device_expressions import MAX_BYTES, MAX_COST
 
 EXCEEDED = "operation cancelled: actual cost limit exceeded"
 TEN = "[1, 2, 3, 4, 5, 6, 7, 8, 9, 10]"

@@ -11,7 +11,9 @@ import pytest
 from build import a_node
 from gangs import GangWorld, a_group, a_member
 from mooring.cluster.pods.group_tree import GroupName
+from mooring.framework.contract.points import Plugin
 from mooring.model.workloads import CompositePodGroup
+from mooring.plugins.builtin import in_tree
 
 GATES = {"GenericWorkload": True, "TopologyAwareWorkloadScheduling": True, "CompositePodGroup": True}
 CONDITION = "PodGroupInitiallyScheduled"
@@ -30,8 +32,11 @@ def a_composite(name: str, min_count: int | None = None, parent: str | None = No
 class TreeWorld(GangWorld):
     """Groups are told by name, minimum and parent; pods by their group."""
 
-    def __init__(self, gates: dict[str, bool] | None = None) -> None:
-        super().__init__(GATES if gates is None else gates)
+    def __init__(self, gates: dict[str, bool] | None = None, *plugins: type[Plugin]) -> None:
+        registry = in_tree()
+        for plugin in plugins:
+            registry.register(plugin)
+        super().__init__(GATES if gates is None else gates, registry, enabled=[plugin.name for plugin in plugins])
         self.evicted: list[str] = []
         self.driver.on_evicted = lambda victim, preemptor: self.evicted.append(victim.name)
 

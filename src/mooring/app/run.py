@@ -130,7 +130,7 @@ class Running:
         )
         self._scheduler = self._build(
             DecideOptions(tie_break=by_seed),  # as upstream breaks ties at random; simulations use the lowest name
-            SchedulerListeners(self._story_teller(), self._report, observer),
+            SchedulerListeners(self._story_teller(), self._report, self._queue_log(), observer),
             self._recorder,
         )
         self._live = LiveScheduler(
@@ -183,6 +183,10 @@ class Running:
         """The receiver of the stories of pods: the log, the dashboard, both or neither."""
         logged = self._tell if self._logs.verbosity >= STORY_VERBOSITY else None
         return logged if self._shown is None else self._shown.telling(logged)
+
+    def _queue_log(self) -> Log | None:
+        """The log for lines of the queue, by the verbosity at the start."""
+        return self._log if self._logs.verbosity >= STORY_VERBOSITY else None
 
     def _tell(self, pod: Pod, text: str) -> None:
         """Log what happens to a pod."""

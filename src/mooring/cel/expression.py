@@ -12,6 +12,7 @@ from typing import Any
 
 from mooring.cel.budget import WORK, Exceeded, Frame
 from mooring.cel.costs import LIST_LITERAL, MAP_LITERAL, Cost, cost_of, nominal
+from mooring.cel.estimates import LengthsAt
 from mooring.cel.evaluation import (
     AccessStep,
     EvaluationPlan,
@@ -47,6 +48,7 @@ from mooring.cel.language.syntax import (
 )
 from mooring.cel.library import Library
 from mooring.cel.values import Fault, Type, TypeName, Uint, equal, key_of
+from mooring.cel.worst_case import worst_cost
 
 # ---- The planner: from a checked tree to nested functions that evaluate it. An expression is planned once and run
 # for each device.
@@ -416,6 +418,14 @@ def compile_expression(text: str, declarations: Declarations) -> Expression:
             return Expression(plan(root, declarations.library), found)
         except PlanFault as fault:
             raise CompileFault(f"program instantiation failed: {fault}") from None
+
+
+def worst_cost_of(text: str, declarations: Declarations, size_at: LengthsAt) -> int:
+    """The most that an expression can cost, whatever the values of its variables. The text must compile."""
+    with _deep_stack():
+        root = parse(text)
+        check(root, declarations)
+        return worst_cost(root, size_at)
 
 
 @contextmanager

@@ -125,7 +125,7 @@ class EmbeddedCluster:
         self._create_initial_objects()
         self.recorder = record_live(settings.recording, settings.config, settings.gates, clock.now_ns())
         observer, requests = settings.tracing.observe(settings.observer, clock)
-        self.scheduler = self._build(clock, SchedulerListeners(settings.tell, report, observer), self.recorder)
+        self.scheduler = self._build(clock, SchedulerListeners(settings.tell, report, observer=observer), self.recorder)
         self._feed = StoreFeed(self.api.store, self.scheduler, report, settings.schedules)
         self.checked = CheckedScheduler(self.scheduler, lambda: self._build(clock), lambda: (self._feed.known,))
         self.checks: SelfChecks | None = None

@@ -10,6 +10,7 @@ from typing import Literal, TypeVar
 import msgspec
 
 from mooring.cluster.pods.group_tree import GroupName
+from mooring.kit.logs import Log
 from mooring.model.pod import Pod
 
 K = TypeVar("K")
@@ -35,6 +36,8 @@ class QueueListeners:
     """Receives the story of each pod, line by line; None: no story is wanted."""
     report: ReportFault = _ignore
     """Receives what should not have happened: contradictions in the watch, faults of plugins after the fact."""
+    log: Log | None = None
+    """Receives upstream's log lines of the queue; None: none of them would be shown."""
 
 
 class QueuedPod(msgspec.Struct, eq=False, gc=False):
@@ -226,6 +229,8 @@ QueuedEntity = QueuedPod | QueuedGroup
 POD_ENTITY, GROUP_ENTITY = "pod", "podgroup"
 """The types of entities of the queue: single pods, and groups, composite ones included."""
 
+ATTEMPT_FAILED = "ScheduleAttemptFailure"
+"""The label of moves of pods that come back from an attempt."""
 POD_POPPED = "PodPopped"
 """The label under which the starts of attempts are counted among the in-flight events."""
 

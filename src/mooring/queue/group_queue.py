@@ -16,6 +16,7 @@ from mooring.framework.contract.events import FORCE_ACTIVATE, UNSCHEDULED_POD_AD
 from mooring.kit.clock import Clock
 from mooring.model.pod import Pod
 from mooring.queue.entry import (
+    ATTEMPT_FAILED,
     Place,
     QueueCounters,
     QueuedGroup,
@@ -26,7 +27,8 @@ from mooring.queue.entry import (
     member_order,
 )
 from mooring.queue.hints import QueueingStrategy
-from mooring.queue.places import ATTEMPT_FAILED, Places
+from mooring.queue.places import Places
+from mooring.queue.queue_log import QueueLog
 
 _ADDED = UNSCHEDULED_POD_ADD.label
 _REGROUPED = UNSCHEDULED_POD_UPDATE.label
@@ -70,13 +72,20 @@ class GroupQueue:
     """The part of the scheduling queue that knows pod groups. Entities are in the places of the queue, like single pods."""
 
     def __init__(
-        self, places: Places, tree: GroupTree, counters: QueueCounters, clock: Clock, tell: TellPod | None
+        self,
+        places: Places,
+        tree: GroupTree,
+        counters: QueueCounters,
+        clock: Clock,
+        tell: TellPod | None,
+        log: QueueLog | None = None,
     ) -> None:
         self._places = places
         self._tree = tree
         self._counters = counters
         self._clock = clock
         self._tell = tell
+        self._log = log
         self.incomplete = AsideMembers()
         """Members whose PodGroup, or a group above it, is not known."""
         self.pending = AsideMembers()
@@ -96,17 +105,26 @@ class GroupQueue:
         root = self._tree.root_of_pod(entry.pod)
         if root is None:
             self.incomplete.add(entry)
+            if self._log is not None:
+                self._log.incomplete(entry)
             return self._told(entry, "incomplete", "waits for its pod group to be complete: a group object is missing")
         key = group_entry_key(root)
         found = self._places.take_out(key)
         if found is not None:
             group, worth = found
             group.add(entry)
-            return self._places.requeue(group, worth, _ADDED)
+            place = self._places.requeue(group, worth, _ADDED)
+            if self._log is not None:
+                self._log.joined(entry, root, place)
+            return place
         if key == self.in_cycle:
             self.pending.add(entry)
+            if self._log is not None:
+                self._log.pending(entry, root)
             return self._told(entry, "pending", "waits for the end of the attempt of its pod group")
         group = self.entities[key] = group_entry(root, entry)
+        if self._log is not None:
+            self._log.first(entry, root)
         return self._places.requeue(group, QueueingStrategy.AFTER_BACKOFF, _ADDED)
 
     def _told(self, entry: QueuedPod, place: Place, story: str) -> Place:

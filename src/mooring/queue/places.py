@@ -2,7 +2,7 @@
 and tells."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from mooring.cluster.pods.group_tree import GroupTree
@@ -14,11 +14,20 @@ from mooring.kit.clock import NS_PER_S, Clock
 from mooring.kit.heap import KeyedHeap
 from mooring.model.pod import Pod
 from mooring.queue.backoff import BackoffQueue
-from mooring.queue.entry import Place, QueueCounters, QueuedEntity, QueuedGroup, QueuedPod, ReportFault, TellPod
+from mooring.queue.entry import (
+    ATTEMPT_FAILED,
+    Place,
+    QueueCounters,
+    QueuedEntity,
+    QueuedGroup,
+    QueuedPod,
+    ReportFault,
+    TellPod,
+)
 from mooring.queue.hints import QueueingStrategy
+from mooring.queue.queue_log import QueueLog
 from mooring.queue.unschedulable_pods import UnschedulablePods
 
-ATTEMPT_FAILED = "ScheduleAttemptFailure"
 BACKOFF_COMPLETE = "BackoffComplete"
 POPPED_EARLY = "PopFromBackoffQ"
 """Labels of moves between queues that no cluster event caused."""
@@ -138,8 +147,14 @@ class Places:
     clock: Clock
     report: ReportFault
     tell: TellPod | None
+    log: QueueLog | None
     pops_early: bool
     """Pods may be taken out of backoff early. So they meet the gates on their way in, and not again when they leave."""
+    is_heard: bool = field(init=False)
+    """Whether anything wants to know about moves."""
+
+    def __post_init__(self) -> None:
+        self.is_heard = self.tell is not None or self.log is not None
 
     def get(self, key: str) -> QueuedEntity | None:
         """The entity with a key in any place."""
@@ -204,7 +219,7 @@ class Places:
             self.counters.incoming["active", label] += 1
             if worth is QueueingStrategy.IMMEDIATELY:
                 self.counters.uncounted["active", label] += 1
-        if self.tell is not None:
+        if self.is_heard:
             self._tell(entry, label, "active")
         return "active"
 
@@ -224,11 +239,13 @@ class Places:
         if self.unschedulable.put(entry):
             self.counters.came_in("unschedulable", label, entry, worth is QueueingStrategy.SKIP)
         place: Place = "gated" if entry.is_gated else "unschedulable"
-        self._tell(entry, label, place)
+        self._tell(entry, label, place, is_logged=False)
         return place
 
     def _to_gated(self, entry: QueuedEntity, label: str, worth: QueueingStrategy | None) -> Place:
         """File a pod or group that a gate held back, wherever it was before."""
+        if self.log is not None and entry.key not in self.unschedulable:
+            self.log.moved(entry, label, "gated")
         replaced = self.active.remove(entry.key) or self.backoff.remove(entry.key)
         if isinstance(replaced, QueuedPod) and replaced is not entry:
             self.counters.release(replaced)
@@ -282,7 +299,10 @@ class Places:
             "gated": gated,
         }
 
-    def _tell(self, entity: QueuedEntity, label: str, place: Place) -> None:
+    def _tell(self, entity: QueuedEntity, label: str, place: Place, is_logged: bool = True) -> None:
+        """Tell the story of a move, and log it. Parity: no line says that an entity stays unschedulable."""
+        if self.log is not None and is_logged:
+            self.log.moved(entity, label, place)
         if self.tell is not None:
             until_ns = self.backoff.rule.release_ns(entity) if place == "backoff" else None
             for entry in entity.entries:

@@ -31,6 +31,7 @@ from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
 from mooring.queue.backoff import BackoffQueue, QueueSettings
 from mooring.queue.entry import (
+    ATTEMPT_FAILED,
     Place,
     QueueCounters,
     QueuedEntity,
@@ -39,11 +40,12 @@ from mooring.queue.entry import (
     QueueListeners,
     new_entry,
 )
-from mooring.queue.group_queue import GroupQueue
+from mooring.queue.group_queue import GroupQueue, Outcome
 from mooring.queue.hints import HintMap, Hints, NamedPods, ObservedEvent, QueueingStrategy, pod_events
 from mooring.queue.in_flight import InFlight
 from mooring.queue.nominations import Lookup, Nominations
-from mooring.queue.places import ATTEMPT_FAILED, BACKOFF_COMPLETE, POPPED_EARLY, Gates, Places, order_of, taken
+from mooring.queue.places import BACKOFF_COMPLETE, POPPED_EARLY, Gates, Places, order_of, taken
+from mooring.queue.queue_log import QueueLog
 from mooring.queue.unschedulable_pods import UnschedulablePods
 
 UNSCHEDULABLE_FLUSH_PERIOD_S = 30
@@ -94,6 +96,7 @@ class SchedulingQueue:
         self._cluster = cluster
         listeners = listeners or QueueListeners()
         self._tell, self._report = listeners.tell, listeners.report
+        self._log = None if listeners.log is None else QueueLog(listeners.log)
         settings = settings or QueueSettings()
         self._max_unschedulable_ns = round(settings.max_unschedulable_s * NS_PER_S)
         self.in_flight = InFlight(counters)
@@ -110,10 +113,12 @@ class SchedulingQueue:
             clock=clock,
             report=self._report,
             tell=self._tell,
+            log=self._log,
             pops_early=settings.pop_from_backoff,
         )
         heeds_groups = cluster.groups is not None
-        self.groups = GroupQueue(self.places, cluster.group_tree, counters, clock, self._tell) if heeds_groups else None
+        parts = (self.places, cluster.group_tree, counters, clock, self._tell, self._log)
+        self.groups = GroupQueue(*parts) if heeds_groups else None
         """The part for pod groups; None: pods are scheduled one by one, whatever group they name."""
 
     # ---- Pods come, change and go
@@ -271,9 +276,20 @@ class SchedulingQueue:
             groups = self._groups_with(entry.pod)
             if groups is not None:
                 return groups.add(entry)
-            return self.places.requeue(entry, self._strategy_after_flight(entry), ATTEMPT_FAILED)
+            worth = self._strategy_after_flight(entry)
+            place = self.places.requeue(entry, worth, ATTEMPT_FAILED)
+            if self._log is not None:
+                self._log.failed(entry, place, self.attempts, worth)
+            return place
         finally:
             self.in_flight.finish(entry.uid)
+
+    def end_group_cycle(self, group: QueuedGroup, outcome: Outcome) -> None:
+        """The attempt of a group is over (`GroupQueue.end_cycle`)."""
+        assert self.groups is not None, "there are groups only where they are heeded"
+        place = self.groups.end_cycle(group, outcome)
+        if self._log is not None and place is not None:
+            self._log.group_failed(group, place, self.attempts)
 
     def _groups_with(self, pod: Pod) -> GroupQueue | None:
         """The part of the queue in which the pod waits with its group; None: it waits alone, as a resize does."""
@@ -317,10 +333,13 @@ class SchedulingQueue:
         named = self.hints.named_pods(observed)
         self._wake(self.places.unschedulable.concerned(observed, admits, counts_others=named is None), observed, named)
         self.in_flight.record(observed)
+        if self._log is not None and self.in_flight.started:
+            self._log.kept(observed.label)
 
     def _wake(self, entries: Iterable[QueuedEntity], observed: ObservedEvent, named: NamedPods | None = None) -> None:
         """Requeue those of these unschedulable pods and groups that the event could help; of pods that plugins name, if they
         do."""
+        log = self._log
         for entry in entries:
             if type(entry) is QueuedPod:  # Hot: without a call in between
                 unasked = self.hints.not_naming(entry, named) if named is not None else ()
@@ -329,7 +348,10 @@ class SchedulingQueue:
                 worth = self.hints.strategy_for(entry, observed, unasked)
             else:
                 worth = self.hints.strategy_for_entity(entry, observed)
-            if worth is not QueueingStrategy.SKIP and self.places.unschedulable.remove(entry.key) is not None:
+            if worth is QueueingStrategy.SKIP:
+                if log is not None:
+                    log.skipped(entry, observed.label)
+            elif self.places.unschedulable.remove(entry.key) is not None:
                 self.places.requeue(entry, worth, observed.label)
 
     def activate(self, pods: Iterable[Pod]) -> None:

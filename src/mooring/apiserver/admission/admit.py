@@ -14,6 +14,7 @@ from mooring.api.kind_spec import KindSpec
 from mooring.api.kinds.nodes import LIMIT_RANGE, NAMESPACE, RUNTIME_CLASS
 from mooring.api.kinds.scheduling import PRIORITY_CLASS
 from mooring.apiserver.admission import object_meta
+from mooring.apiserver.admission.expressions import expression_faults
 from mooring.apiserver.admission.faults import (
     check_form,
     check_valid,
@@ -137,7 +138,8 @@ def prepare_create(
     _reset_status(resource, made)
     drop_gated(resource, {}, made, cluster.gates)
     own.admit(made, cluster, now)
-    check_valid(resource, made, [*_new_faults(resource, made), *gated_faults(resource, {}, made, cluster)])
+    faults = [*_new_faults(resource, made), *expression_faults(resource, {}, made, cluster.gates)]
+    check_valid(resource, made, [*faults, *gated_faults(resource, {}, made, cluster)])
     return made
 
 
@@ -150,6 +152,7 @@ def prepare_update(resource: KindSpec, old: JsonObject, new: JsonObject, cluster
     _keep_status(resource, old, made)
     drop_gated(resource, old, made, cluster.gates)
     faults = [*own.change(old, made, cluster), *_change_faults(resource, old, made)]
+    faults += expression_faults(resource, old, made, cluster.gates)
     check_valid(resource, made, [*faults, *gated_faults(resource, old, made, cluster)])
     object_meta.count_change(resource, old, made)
     return made

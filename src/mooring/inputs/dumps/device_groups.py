@@ -23,8 +23,9 @@ from mooring.model.devices import (
 )
 from mooring.model.meta import KubeObject
 from mooring.model.quantity import QuantityError
-from mooring.plugins.devices.cel import MAX_BYTES, Matcher, compile_selector, facts_of
+from mooring.plugins.devices.cel import Matcher, compile_selector, facts_of
 from mooring.plugins.devices.effort import CelFault, Facts
+from mooring.rules.device_expressions import MAX_BYTES
 
 DOMAIN, GROUP = "anonymous.example", "group"
 _NUMBER = f'device.attributes["{DOMAIN}"].{GROUP}'

@@ -2,67 +2,25 @@
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import lru_cache
 from typing import Any, Generic, TypeVar
 
 from mooring.cel.budget import Exceeded
 from mooring.cel.evaluation import type_name
-from mooring.cel.expression import CompileFault, Expression, compile_expression
-from mooring.cel.functions.amounts import AMOUNTS, QUANTITY, SEMVER, Quantity, Semver, named_formats, semver_of
-from mooring.cel.functions.lists import LISTS
-from mooring.cel.functions.networks import CIDR, IP, NETWORKS, URLS
-from mooring.cel.functions.standard import STANDARD, TYPES
-from mooring.cel.functions.texts import TEXTS, VALIDATORS
-from mooring.cel.functions.times import TIMES
-from mooring.cel.language.checker import Declarations
-from mooring.cel.library import Library
-from mooring.cel.values import BOOL, DYN, INT, STRING, Defaulting, Fault, Type, map_of
-from mooring.model import names
+from mooring.cel.expression import CompileFault, Expression
+from mooring.cel.functions.amounts import Quantity, Semver, semver_of
+from mooring.cel.values import Defaulting, Fault
 from mooring.model.devices import Device, DeviceAttribute
 from mooring.model.meta import int64
 from mooring.model.quantity import parse
 from mooring.plugins.devices.effort import CelFault, Facts, TookTooLong
-
-MAX_COST = 1_000_000
-"""The most that one selector may cost for one device (CELSelectorExpressionMaxCost). Upstream takes it for a tenth of a
-second."""
-MAX_BYTES = 10 * 1024
-"""The longest selector (CELSelectorExpressionMaxLength). The API server rejects longer ones, so none is ever compiled.
-"""
+from mooring.rules.device_expressions import MAX_COST, check_derived, check_selector, compile_text
 
 # Upstream's texts for results that are not boolean, by the CEL type.
 _NOT_A_BOOL = {
     "string": "unsupported native conversion from string to 'bool'",
     "int": "unsupported type conversion from 'int' to bool",
 }
-
-_DEVICE = Type("kubernetes.DRADevice")
-
-_FORMATS = {
-    "dns1123Label": names.dns_label_faults,
-    "dns1123Subdomain": names.subdomain_faults,
-    "dns1035Label": names.dns_1035_faults,
-    "qualifiedName": names.qualified_name_faults,
-    "labelValue": names.label_value_faults,
-}
-_FUNCTIONS = (*STANDARD, *TIMES, *TEXTS, *LISTS, *AMOUNTS, *NETWORKS, *URLS, *named_formats(_FORMATS))
-
-
-@cache
-def declarations() -> Declarations:
-    """Names, fields and functions that CEL expressions of claims and classes may use. Parity: `device` is an object, so an
-    expression with a misspelled field does not compile. No feature gate counts here: expressions that are stored may use
-    whatever any of them allows."""
-    fields = {
-        "driver": STRING,
-        "allowMultipleAllocations": BOOL,
-        "attributes": map_of(STRING, map_of(STRING, DYN)),
-        "capacity": map_of(STRING, map_of(STRING, QUANTITY)),
-    }
-    library = Library(_FUNCTIONS)
-    types = {**TYPES, IP.name: IP, CIDR.name: CIDR}
-    return Declarations(library, {"device": _DEVICE}, {_DEVICE.name: fields}, types, VALIDATORS)
-
 
 V = TypeVar("V")
 
@@ -117,35 +75,23 @@ class Deriver(_Compiled[DeviceAttribute]):
 @lru_cache(maxsize=4096)
 def compile_selector(text: str) -> Matcher | CelFault:
     """The selector, or what is wrong with it."""
-    expression = _compiled(text)
-    if isinstance(expression, CelFault):
-        return expression
-    if expression.type not in (BOOL, DYN):
-        return CelFault(f"must evaluate to bool or the unknown type, not {expression.type}")
+    try:
+        expression = compile_text(text)
+        check_selector(expression.type)
+    except CompileFault as fault:
+        return CelFault(str(fault))
     return Matcher(expression)
 
 
 @lru_cache(maxsize=4096)
 def compile_derived(text: str) -> Deriver | CelFault:
     """The expression of a derived attribute, or what is wrong with it."""
-    expression = _compiled(text)
-    if isinstance(expression, CelFault):
-        return expression
-    kind = expression.type
-    element = kind.params[0] if kind.name == "list" else kind
-    if element not in (BOOL, INT, STRING, DYN, SEMVER):
-        allowed = "a primitive scalar (string, integer, boolean, semver) or a list of these scalars"
-        return CelFault(f"must evaluate to {allowed}, not {kind}")
-    return Deriver(expression)
-
-
-def _compiled(text: str) -> Expression | CelFault:
-    if len(text.encode("utf-8", "surrogatepass")) > MAX_BYTES:
-        return CelFault(f"compilation failed: Too long: may not be more than {MAX_BYTES} bytes")
     try:
-        return compile_expression(text, declarations())
+        expression = compile_text(text)
+        check_derived(expression.type)
     except CompileFault as fault:
         return CelFault(str(fault))
+    return Deriver(expression)
 
 
 # ---- devices and their attributes as values of CEL

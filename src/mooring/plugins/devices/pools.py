@@ -89,7 +89,8 @@ class Likeness:
         """Evaluate a compiled expression. An error is an answer too. The cost is in CEL cost units and includes work that
         upstream does not charge for."""
         from mooring.cel.budget import WORK
-        from mooring.plugins.devices.cel import MAX_COST, facts_of
+        from mooring.plugins.devices.cel import facts_of
+        from mooring.rules.device_expressions import MAX_COST
 
         if isinstance(compiled, CelFault):
             return compiled, 0

@@ -85,7 +85,7 @@ def _end(core: Core, group: QueuedGroup, status: GroupStatus) -> None:
     """The attempt is over: members that are back in the queue form the entity again."""
     outcome: Outcome = "success" if status.is_success else "error" if status.is_error else "rejected"
     assert core.queue.groups is not None, "groups are attempted only where they are queued"
-    core.queue.groups.end_cycle(group, outcome)
+    core.queue.end_group_cycle(group, outcome)
 
 
 # ---- Before the trial

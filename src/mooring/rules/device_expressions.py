@@ -1,0 +1,113 @@
+"""CEL expressions about devices: the names that selectors and derived attributes may use, what their values may be, and the
+most that they can cost. The scheduler compiles expressions of stored objects by these rules, the API server new ones."""
+
+from functools import cache, lru_cache
+
+from mooring.cel.estimates import LengthBounds, Path
+from mooring.cel.expression import CompileFault, Expression, compile_expression, worst_cost_of
+from mooring.cel.functions.amounts import AMOUNTS, QUANTITY, SEMVER, named_formats
+from mooring.cel.functions.lists import LISTS
+from mooring.cel.functions.networks import CIDR, IP, NETWORKS, URLS
+from mooring.cel.functions.standard import STANDARD, TYPES
+from mooring.cel.functions.texts import TEXTS, VALIDATORS
+from mooring.cel.functions.times import TIMES
+from mooring.cel.language.checker import Declarations
+from mooring.cel.library import Library
+from mooring.cel.values import BOOL, DYN, INT, STRING, Type, map_of
+from mooring.model import names
+
+MAX_COST = 1_000_000
+"""The most that one expression may cost for one device, and that all derived attributes of a claim may cost together
+(CELSelectorExpressionMaxCost, DeviceClaimDerivedAttributeCELMaxCost). Upstream takes it for a tenth of a second."""
+MAX_BYTES = 10 * 1024
+"""The longest expression (CELSelectorExpressionMaxLength). The API server rejects longer ones, so none is ever compiled."""
+
+_DEVICE = Type("kubernetes.DRADevice")
+_ENTRIES, _DOMAIN, _ID, _DRIVER, _VALUE = 32, 63, 32, 63, 64
+"""The most attributes and capacities of a device, and the longest domains, names, names of drivers and values."""
+_SIZES: dict[Path, LengthBounds] = {
+    ("device", "driver"): LengthBounds(0, _DRIVER),
+    ("device", "allowMultipleAllocations"): LengthBounds(0, 1),
+    **{("device", part): LengthBounds(0, _ENTRIES) for part in ("attributes", "capacity")},
+    **{("device", part, "@keys"): LengthBounds(0, _DOMAIN) for part in ("attributes", "capacity")},
+    **{("device", part, "@values"): LengthBounds(0, _ENTRIES) for part in ("attributes", "capacity")},
+    **{("device", part, "@values", "@keys"): LengthBounds(0, _ID) for part in ("attributes", "capacity")},
+    ("device", "capacity", "@values", "@values"): LengthBounds(0, 0),
+}
+"""The bounds of lengths by path."""
+
+_FORMATS = {
+    "dns1123Label": names.dns_label_faults,
+    "dns1123Subdomain": names.subdomain_faults,
+    "dns1035Label": names.dns_1035_faults,
+    "qualifiedName": names.qualified_name_faults,
+    "labelValue": names.label_value_faults,
+}
+_FUNCTIONS = (*STANDARD, *TIMES, *TEXTS, *LISTS, *AMOUNTS, *NETWORKS, *URLS, *named_formats(_FORMATS))
+
+
+@cache
+def declarations() -> Declarations:
+    """Names, fields and functions that CEL expressions of claims and classes may use. Parity: `device` is an object, so an
+    expression with a misspelled field does not compile. No feature gate counts here: expressions that are stored may use
+    whatever any of them allows."""
+    fields = {
+        "driver": STRING,
+        "allowMultipleAllocations": BOOL,
+        "attributes": map_of(STRING, map_of(STRING, DYN)),
+        "capacity": map_of(STRING, map_of(STRING, QUANTITY)),
+    }
+    library = Library(_FUNCTIONS)
+    types = {**TYPES, IP.name: IP, CIDR.name: CIDR}
+    return Declarations(library, {"device": _DEVICE}, {_DEVICE.name: fields}, types, VALIDATORS)
+
+
+def compile_text(text: str) -> Expression:
+    """The expression. Raises CompileFault."""
+    if len(text.encode("utf-8", "surrogatepass")) > MAX_BYTES:
+        raise CompileFault(f"compilation failed: Too long: may not be more than {MAX_BYTES} bytes")
+    return compile_expression(text, declarations())
+
+
+def check_selector(kind: Type) -> None:
+    """Raises CompileFault for the type of an expression that is no selector."""
+    if kind not in (BOOL, DYN):
+        raise CompileFault(f"must evaluate to bool or the unknown type, not {kind}")
+
+
+def check_derived(kind: Type, *, may_be_list: bool = True) -> None:
+    """Raises CompileFault for the type of an expression that attributes cannot have. Without the gate DRAListTypeAttributes a
+    new expression gives no list."""
+    element = kind.params[0] if kind.name == "list" and may_be_list else kind
+    if element not in (BOOL, INT, STRING, DYN, SEMVER):
+        allowed = "a primitive scalar (string, integer, boolean, semver)"
+        lists = " or a list of these scalars" if may_be_list else ""
+        raise CompileFault(f"must evaluate to {allowed}{lists}, not {kind}")
+
+
+# Bounded, because users write expressions into claims. Claims of one template have the same ones.
+@lru_cache(maxsize=4096)
+def new_expression(text: str, is_derived: bool, may_be_list: bool) -> int | str:
+    """The most that a new expression can cost for a device, or what is wrong with it."""
+    try:
+        kind = compile_text(text).type
+        if is_derived:
+            check_derived(kind, may_be_list=may_be_list)
+        else:
+            check_selector(kind)
+    except CompileFault as fault:
+        return str(fault)
+    return worst_cost_of(text, declarations(), device_size)
+
+
+def device_size(path: Path, kind: Type) -> LengthBounds | None:
+    """The bounds of the length of a part of a device; every attribute has the same.
+
+    ("device", "attributes", "@values", "model") -> at most 64 characters
+    ("device", "capacity", "@keys")              -> at most 63 characters
+    """
+    steps = tuple("@values" if step == "@items" else step for step in path)
+    found = _SIZES.get(steps)
+    if found is None and len(steps) == 4 and steps[:3] == ("device", "attributes", "@values"):
+        return LengthBounds(0, _VALUE)
+    return found
