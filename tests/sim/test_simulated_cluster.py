@@ -12,7 +12,7 @@ NODES = [a_node(f"n-{i}") for i in range(8)]
 
 def placed(seed: int | None) -> str:
     pod = a_pod("p", cpu="1", schedulerName="default-scheduler")
-    report = Simulation([*NODES, pod], configuration.default(), seed=seed).run()
+    report = Simulation([*NODES, pod], configuration.default(), ties=seed).run()
     return report.placed[0].node
 
 
@@ -25,7 +25,7 @@ def test_of_equal_nodes_the_one_with_the_lowest_name_is_taken_or_one_that_the_se
 def test_a_day_has_seeds_too() -> None:
     def nodes(seed: int | None) -> list[str]:
         pods = [a_pod(f"p-{i}", cpu="100m", schedulerName="default-scheduler") for i in range(8)]
-        day = Day(NODES, [Arrival(0, pod, None) for pod in pods], configuration.default(), seed=seed)
+        day = Day(NODES, [Arrival(0, pod, None) for pod in pods], configuration.default(), ties=seed)
         return [*day.run().placements.values()]
 
     assert nodes(None) == [f"n-{i}" for i in range(8)]

@@ -22,6 +22,7 @@ from mooring.kit.clock import NS_PER_S
 from mooring.kit.words import count
 from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
+from mooring.scheduler.ties import TieRule
 from mooring.sim.controllers import PreemptedPods
 from mooring.sim.gauge import (
     NodeMeans,
@@ -153,7 +154,7 @@ class Day:
         gates: Mapping[str, bool] | None = None,
         *,
         names_placements: bool = True,
-        seed: int | None = None,
+        ties: TieRule = None,
         record_to: RecordTo | None = None,
     ) -> None:
         """`record_to` makes a recorder of the scheduler's steps."""
@@ -161,7 +162,7 @@ class Day:
         self._stream = ListedArrivals(arrivals) if isinstance(arrivals, Sequence) else arrivals
         namespaces = missing_namespaces([*objects, *self._stream.pods()])
         self._simulated = SimulatedCluster(
-            [*objects, *namespaces], config, registry, records=False, gates=gates, seed=seed, record_to=record_to
+            [*objects, *namespaces], config, registry, records=False, gates=gates, ties=ties, record_to=record_to
         )
         self._driver = self._simulated.driver
         self._planned = len(self._simulated.pending) + len(self._stream)
