@@ -41,13 +41,13 @@ def test_a_result_says_how_long_its_pod_waited() -> None:
 def test_a_reader_sees_the_cluster_before_time_passes_and_at_the_end() -> None:
     pod = a_pod("p", cpu="1", schedulerName="default-scheduler")
     day = Day(NODES[:1], [Arrival(10 * NS_PER_S, pod, 5 * NS_PER_S)], configuration.default())
-    seen: list[tuple[float, int]] = []
+    seen: list[tuple[float, float, int]] = []
     begin_ns = day.simulated.clock.now_ns()
 
-    def read() -> None:
-        now_s = (day.simulated.clock.now_ns() - begin_ns) / NS_PER_S
-        seen.append((now_s, len(day.simulated.cluster.nodes.pods())))
+    def read(until_ns: int) -> None:
+        times_s = [(when_ns - begin_ns) / NS_PER_S for when_ns in (day.simulated.clock.now_ns(), until_ns)]
+        seen.append((times_s[0], times_s[1], len(day.simulated.cluster.nodes.pods())))
 
     day.on_reading = read
     day.run()
-    assert [*dict.fromkeys(seen)] == [(0, 0), (10, 0), (10.001, 1), (15.001, 0)]
+    assert [*dict.fromkeys(seen)] == [(0, 10, 0), (10, 10.001, 0), (10.001, 15.001, 1), (15.001, 15.001, 0)]

@@ -262,9 +262,9 @@ def _run_day(inputs: RunInputs, plan: RunPlan, on_progress: Progress | None) -> 
     shapes, notes = inputs.shapes
     gauge = FragmentationGauge(simulated, shapes, horizon_ns)
 
-    def read() -> None:
+    def read(until_ns: int) -> None:
         in_use.read(clock.now_ns())
-        gauge.read()
+        gauge.read(until_ns)
 
     day.on_reading = read
     report = day.run(over_ns, on_progress)
