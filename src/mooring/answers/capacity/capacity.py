@@ -273,9 +273,9 @@ def capacity(
     mix: Sequence[PodFile | tuple[PodFile, int]] = (),
     most: int | None = None,
     gang: int | None = None,
-    preempt: bool = False,
     validation: Validation = Validation.STRICT,
     warn: Warn | None = None,
+    preempt: bool = False,
 ) -> Capacity:
     """How many more of a pod fit. With `mix`, several are taken in turn, each as often as its number says, and the count ends
     when the next in turn does not fit. `most` ends it earlier. With `gang`, or if the file has a PodGroup with a gang policy

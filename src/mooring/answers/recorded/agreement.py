@@ -213,11 +213,7 @@ class Agreement(ClusterAnswer):
                 ),
                 [_lower_row(each) for each in found[LOWER]],
             ),
-            AnswerTable(
-                "Other tied nodes than kube-scheduler's rule says",
-                ("pod", "node", "expected", "tied", "at"),
-                [(e.pod, e.node, e.expected, e.tied_count, _at(e)) for e in self._other_ties()],
-            ),
+            self._tie_table(),
             AnswerTable(
                 "No verdict", ("pod", "node", "reason"), [(e.pod, e.node, e.message) for e in found[UNDECIDED]]
             ),
@@ -231,6 +227,11 @@ class Agreement(ClusterAnswer):
             ]
         heads = ("at", "pod", "node", "verdict", "tied", "feasible", "score", "best")
         return [*tables, AnswerTable("Bindings", heads, [_row(each) for each in self.bindings], is_detail=True)]
+
+    def _tie_table(self) -> AnswerTable:
+        rows = [(e.pod, e.node, e.expected, e.tied_count, _at(e)) for e in self._other_ties()]
+        title = "Other tied nodes than kube-scheduler's rule says"
+        return AnswerTable(title, ("pod", "node", "expected", "tied", "at"), rows)
 
     def _profiles(self) -> list[tuple[str, int, Sequence[int]]]:
         by_profile: dict[str, list[JudgedBinding]] = {}
