@@ -92,8 +92,7 @@ class SimulatedCluster:
         self.unasked = tuple(config.extenders)
         """The extenders of the configuration; a simulation calls none and says so in its report."""
         self._ties = mix(ties) if isinstance(ties, int) else ties
-        self._seed = self._ties if isinstance(self._ties, int) else 0
-        """A number that is added to the seeds of attempts."""
+        self._seed = self._ties if isinstance(self._ties, int) else 0  # added to the seeds of attempts
         self._records = records
         self.longest_backoff_s = config.pod_max_backoff_seconds
         self.scheduler = self._build(config, registry, gates, record_to)
