@@ -11,9 +11,10 @@ from mooring.framework.config.types import KubeSchedulerConfiguration
 from mooring.framework.contract.intents import Intent
 from mooring.kit.clock import Clock, VirtualClock
 from mooring.model.meta import KubeObject
-from mooring.scheduler.decide import DecideOptions, by_seed
+from mooring.scheduler.decide import DecideOptions
 from mooring.scheduler.inputs import Input, ObjectAdded, ObjectRemoved, ObjectUpdated
 from mooring.scheduler.scheduler import Scheduler
+from mooring.scheduler.ties import by_seed
 from mooring.state.recording.cluster_observer import ObserverRecorder, observe_run
 from mooring.state.recording.recorder import record_run, scheduler_header
 from mooring.state.recording.run_files import RecordingLimits

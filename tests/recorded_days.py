@@ -38,7 +38,7 @@ def record_day(
     """Run a day and record it into a folder of its own in the directory."""
     recording = day_recording(directory, limits or RecordingLimits(drops=False), gates)
     chosen = config or configuration.default(feature_gates=gates)
-    day = Day(objects, arrivals, chosen, registry, gates=gates, seed=seed, record_to=recording)
+    day = Day(objects, arrivals, chosen, registry, gates=gates, ties=seed, record_to=recording)
     try:
         return day.run(None if until_s is None else round(until_s * NS_PER_S))
     finally:

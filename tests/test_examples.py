@@ -84,8 +84,8 @@ def test_every_example_can_be_used(path: Path) -> None:
         assert mooring.load("examples/crowded.yaml").plan(path).cost
     elif path.suffix == ".yaml" and "--apply examples/" in text:
         assert mooring.load("examples/crowded.yaml").what_if(("apply", path)).placed
-    elif path.suffix == ".yaml" and "`mooring capacity`" in text:
-        assert mooring.load("examples/crowded.yaml").capacity(path).fits
+    elif path.suffix == ".yaml" and "For `mooring capacity" in text:
+        assert mooring.load("examples/crowded.yaml").capacity(path, preempt="--preempt" in text).fits
     elif path.suffix == ".yaml" and path.parent == EXAMPLES:
         assert mooring.simulate(path).nodes
     elif path.suffix == ".yaml":

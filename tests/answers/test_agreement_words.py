@@ -64,7 +64,8 @@ def test_the_headline_has_the_share_of_each_verdict() -> None:
         "6 bindings: same node for 1 (16.7 %), a tied node for 1 (16.7 %), a lower score for 2 (33.3 %), "
         "a node that a filter rejects for 1 (16.7 %), no verdict on 1 (16.7 %)",
         "Tied nodes share the highest score with others (the median is 3 of 5 nodes that fit): "
-        "kube-scheduler takes one of them at random, so these agree as well as they can",
+        "which of them kube-scheduler takes depends on the order in which its goroutines find them, so these agree "
+        "as well as they can",
         "Of the lower scores, 1 may come from percentageOfNodesToScore (kube-scheduler stops after some "
         "nodes that fit, and may not have seen the better ones), 1 cannot",
         "1 binding of batch: not judged, because no profile has this scheduler name",
@@ -124,7 +125,7 @@ def test_one_binding_is_told_in_a_sentence(only: JudgedBinding, told: str) -> No
 
 
 def test_the_tables_of_many_bindings() -> None:
-    profiles, plugins, rejected, lower, none, bindings = Agreement(ALL).tables()
+    profiles, plugins, rejected, lower, ties, none, bindings = Agreement(ALL).tables()
     verdicts = ("same", "tied", "lower", "rejected", "undecided")
     assert (profiles.title, profiles.columns) == ("By profile", ("profile", "bindings", *verdicts))
     assert profiles.rows == [("default-scheduler", 5, 1, 1, 1, 1, 1), ("other", 1, 0, 0, 1, 0, 0)]
@@ -157,7 +158,8 @@ def test_the_tables_of_many_bindings() -> None:
     )
     assert bindings.rows[1] == ("2026-02-01T00:00:01Z", "default/tied", "a", "tied", 3, 5, 150, "b")
     assert bindings.rows[5] == ("2026-02-01T00:00:05Z", "default/lost", "a", "undecided", 1, 0, 0, "-")
-    assert [table.is_detail for table in Agreement(ALL).tables()] == [False] * 5 + [True]
+    assert [table.is_detail for table in Agreement(ALL).tables()] == [False] * 6 + [True]
+    assert (ties.columns, ties.rows) == (("pod", "node", "expected", "tied", "at"), [])
 
 
 def test_a_rejection_without_a_plugin_and_without_another_node_has_dashes() -> None:
@@ -216,6 +218,7 @@ def test_the_data_tables() -> None:
         "may_be_sampled": True,
         "plugin": "Fit",
         "message": None,
+        "expected_node": None,
     }
     assert values(answer, "bindings")[5]["message"] == "no such node"
     assert values(answer, "profiles")[0] == {

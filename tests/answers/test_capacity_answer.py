@@ -69,7 +69,7 @@ def test_the_content_of_a_mix_has_each_pod_each_node_and_the_limit() -> None:
 
 
 def test_the_printed_tables_of_a_mix_have_a_column_for_each_kind() -> None:
-    nodes, zones, reasons = a_mix().tables()
+    nodes, zones, reasons, victims = a_mix().tables()
     kinds = ("Pod default/web", "Pod default/db")
     assert (nodes.title, nodes.is_detail) == ("Nodes", False)
     assert nodes.columns == ("node", "pods", *kinds, "cpu left", "memory left", "pods left", "stops the next")
@@ -81,6 +81,7 @@ def test_the_printed_tables_of_a_mix_have_a_column_for_each_kind() -> None:
     assert (reasons.title, reasons.is_detail) == ("What stops the next pod", True)
     assert reasons.columns == ("nodes", "plugin", "reason", "requested", "largest free", "on node")
     assert reasons.rows == [(2, "NodeResourcesFit", "Insufficient cpu", "1", "0", "large")]
+    assert (victims.title, victims.rows) == ("Victims", [])
 
 
 def test_the_data_tables_of_a_mix_have_plain_numbers() -> None:

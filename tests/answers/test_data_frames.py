@@ -339,7 +339,7 @@ def answer_names() -> set[str]:
 
 
 def test_a_table_that_an_answer_does_not_have_is_an_error_that_names_the_tables(crowded: Any) -> None:
-    with pytest.raises(ValueError, match=r"^to_frame: no table 'Nodes'; this answer has nodes, limits$"):
+    with pytest.raises(ValueError, match=r"^to_frame: no table 'Nodes'; this answer has nodes, limits, victims$"):
         crowded.capacity(EXAMPLES / "worker.yaml").to_frame("Nodes")
 
 

@@ -24,6 +24,7 @@ from mooring.inputs.input_errors import NoSuchPod
 from mooring.kit.clock import NS_PER_S
 from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
+from mooring.scheduler.ties import TieRule
 from mooring.sim.simulated_cluster import SimulatedCluster
 from mooring.state.recording.recorder import RunRecorder, record_run, scheduler_header
 from mooring.state.recording.run_files import RecordingLimits
@@ -86,7 +87,7 @@ def record(
 
     recorders: list[RunRecorder] = []
 
-    def begin(used: KubeSchedulerConfiguration, started_ns: int, seed: int | None) -> RunRecorder:
+    def begin(used: KubeSchedulerConfiguration, started_ns: int, ties: TieRule) -> RunRecorder:
         header = msgspec.structs.replace(scheduler_header(said or used, None, started_ns), tie_break="name")
         recorders.append(record_run(directory, header, RecordingLimits(interval_s=5, drops=False)))
         return recorders[0]

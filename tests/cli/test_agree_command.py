@@ -50,6 +50,21 @@ def test_all_bindings_agree(good: Path) -> None:
     assert "a lower score for 0 (0.0 %)" in ran.out.splitlines()[0]
 
 
+def test_a_tied_node_that_is_not_the_one_of_the_rule_is_a_difference(tmp_path: Path) -> None:
+    header = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
+    observer = an_observer(tmp_path / "tie", (), configuration.from_object({**header, "parallelism": 1}))
+    for name in ("n-2", "n-1"):
+        observer.added(a_node(name))
+    observer.added(pod := a_waiting_pod("p"))
+    observer.updated(pod, pod.with_node("n-1"))
+    observer.close()
+    assert mooring("agree", tmp_path / "tie").code == 0
+    ran = mooring("agree", tmp_path / "tie", "--tie-break", "kube-scheduler")
+    assert ran.code == 1
+    assert ran.out.startswith("default/p was bound to n-1 at ")
+    assert ran.out.splitlines()[0].endswith("; kube-scheduler's rule for ties says n-2")
+
+
 def test_differences_are_shown_the_worst_first_and_the_status_is_one(bad: Path) -> None:
     ran = mooring("agree", bad)
     assert (ran.code, ran.err) == (1, "")

@@ -39,6 +39,29 @@ def test_the_answer_is_text_with_the_outcome_first(cluster: Path, web: Path) -> 
     assert ran.complaints == ["note: 1 pending pod of the cluster left out"]
 
 
+def test_preempt_counts_pods_that_evict_others(cluster: Path, tmp_path: Path) -> None:
+    urgent = write(tmp_path / "urgent.json", a_pod("urgent", cpu="8", image="i", priority=9))
+    without = mooring("capacity", urgent, "--from", cluster)
+    assert (without.code, without.out.splitlines()[1]) == (
+        1,
+        "Preemption is not counted, and 1 pod on nodes has a lower priority; --preempt (in Python preempt=True) counts pods "
+        "that fit by evicting such pods.",
+    )
+    ran = mooring("capacity", urgent, "--from", cluster, "--preempt")
+    assert ran.code == 0
+    assert ran.out.splitlines()[:2] == [
+        "Pod default/urgent: 1 more pod fits on 1 of 2 nodes.",
+        "1 of them fits by preemption, which evicts 1 pod: default/old.",
+    ]
+    assert ran.out.endswith(
+        """
+Victims
+POD           NODE    PRIORITY   LEAVES FOR
+default/old   large   0          Pod default/urgent
+"""
+    )
+
+
 def test_json_and_yaml_have_the_same_content(cluster: Path, web: Path) -> None:
     as_json = json.loads(mooring("capacity", web, "--from", cluster, "-o", "json").out)
     assert as_json == yaml.safe_load(mooring("capacity", web, "--from", cluster, "-o", "yaml").out)

@@ -6,6 +6,8 @@ from pathlib import Path
 import yaml
 from command import mooring, write
 
+from build import a_node, a_pod
+
 CLUSTER = Path(__file__).parent.parent.parent / "examples" / "cluster.yaml"
 
 
@@ -32,6 +34,20 @@ def test_a_workload_before_and_after_the_scheduler_placed_what_it_can() -> None:
 def test_a_pod_that_would_get_a_node_is_no_failure() -> None:
     ran = mooring("explain", "--from", CLUSTER, "-n", "default", "web-0", "--no-cures")
     assert ran.code == 0 and ran.out.startswith("default/web-0 is pending, but would go to a-1 now")
+
+
+def test_ties_go_to_the_lowest_name_or_as_kube_scheduler_breaks_them(tmp_path: Path) -> None:
+    # In the order of the file, b comes first: all nodes are equal, and the first one is on top of kube-scheduler's heap.
+    file = write(tmp_path / "c.json", a_node("b"), a_node("a"), a_pod("p", image="i"))
+    by_name = mooring("explain", "--from", file, "p").out.splitlines()
+    assert by_name[0].startswith("default/p is pending, but would go to a now")
+    assert by_name[1].startswith("It is tied with b: ") and by_name[1].endswith("; ties go to the lowest name here")
+    as_upstream = mooring("explain", "--from", file, "p", "--tie-break", "kube-scheduler").out.splitlines()
+    assert as_upstream[0].startswith("default/p is pending, but would go to b now")
+    assert as_upstream[1].endswith("; the order of kube-scheduler's heap decides here")
+    for rule, node in (("name", "a"), ("kube-scheduler", "b")):
+        simulated = json.loads(mooring("simulate", file, "--tie-break", rule, "-o", "json").out)
+        assert [pod["node"] for pod in simulated["pods"]] == [node]
 
 
 def test_bad_input_is_refused_with_the_nearest_name_and_every_problem(tmp_path: Path) -> None:

@@ -35,6 +35,7 @@ QUESTIONS = {
     "capacity": ["capacity", CROWDED, "examples/worker.yaml"],
     "capacity-most": ["capacity", CROWDED, "examples/worker.yaml", "--max=2"],
     "capacity-gang": ["capacity", "examples/worker.yaml", "--gang=50", TRAINING, GROUPS],
+    "capacity-preempt": ["capacity", CROWDED, "examples/urgent.yaml", "--preempt"],
     "plan": ["plan", CROWDED, "--offer=examples/offers.yaml", "--apply=examples/launch.yaml"],
     "plan-shrink": ["plan", CROWDED, "--shrink"],
     "compare": ["compare", "--from=examples/cluster.yaml", "default", "examples/packed.yaml", "--vary=seed=1,2"],

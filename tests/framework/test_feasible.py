@@ -12,7 +12,7 @@ from build import a_cluster, a_node
 from mooring.framework.kept import feasible as feasible_module
 from mooring.framework.kept.feasible import DEAD, PASSED, FeasibleRows, nth, with_value
 from mooring.kit.choice import choose
-from mooring.scheduler.decide import by_seed, lowest_name
+from mooring.scheduler.ties import by_seed, lowest_name
 
 ROWS = 11
 ROW = st.tuples(st.sampled_from((PASSED, PASSED, PASSED, 0, DEAD)), st.integers(-1, 2))

@@ -23,8 +23,9 @@ from mooring.model.meta import KubeObject
 from mooring.model.node import Node
 from mooring.model.pod import Pod
 from mooring.model.workloads import Namespace, Service
-from mooring.scheduler.decide import DecideOptions, by_seed, decide
+from mooring.scheduler.decide import DecideOptions, decide
 from mooring.scheduler.decision import Decision, DecisionError, NoFit, Placement
+from mooring.scheduler.ties import by_seed
 from mooring.state.scheduler_assembly import build_runners
 
 ZONE, HOST = "topology.kubernetes.io/zone", "kubernetes.io/hostname"

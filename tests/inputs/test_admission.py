@@ -7,13 +7,13 @@ import pytest
 
 from build import a_pod
 from mooring.api.decode import decode
-from mooring.inputs.admission import apply_defaults, missing_namespaces
+from mooring.inputs.admission import Admission, apply_defaults, missing_namespaces
 from mooring.model.meta import KubeObject
 from mooring.model.node import Node
 from mooring.model.pod import Pod
 from mooring.model.pod_spec import Toleration
 from mooring.model.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
-from mooring.model.workloads import Namespace
+from mooring.model.workloads import Namespace, PodGroup
 
 HARD = "requiredDuringSchedulingIgnoredDuringExecution"
 SOFT = "preferredDuringSchedulingIgnoredDuringExecution"
@@ -147,6 +147,23 @@ def test_priority(spec: dict[str, Any], classes: list[dict[str, Any]], expected:
     pod = a_pod(**spec)
     assert admitted(pod, *(typed("PriorityClass", **written) for written in classes)) == []
     assert (pod.spec.priority, pod.spec.preemption_policy, pod.spec.priority_class_name) == expected
+
+
+@pytest.mark.parametrize("kind", ["PodGroup", "CompositePodGroup"])
+@pytest.mark.parametrize(("spec", "classes", "expected"), PRIORITIES)
+def test_a_group_has_the_priority_of_its_class_too(
+    spec: dict[str, Any], classes: list[dict[str, Any]], expected: tuple[int, str, str], kind: str
+) -> None:
+    group: Any = typed(kind, metadata={"name": "g"}, spec=spec)
+    assert admitted(group, *(typed("PriorityClass", **written) for written in classes)) == []
+    assert (group.spec.priority, group.spec.priority_class_name or "") == (expected[0], expected[2])
+    assert group.spec.preemption_policy is None, "the gate PodGroupPreemptionPolicy is off"
+
+
+def test_a_group_has_the_preemption_policy_of_its_class_with_the_gate() -> None:
+    high, group = typed("PriorityClass", **HIGH), typed("PodGroup", spec={"priorityClassName": "high"})
+    assert Admission.of([high], {"PodGroupPreemptionPolicy": True}).admit(group) == []
+    assert isinstance(group, PodGroup) and group.spec.preemption_policy == "Never"
 
 
 REFUSED = [

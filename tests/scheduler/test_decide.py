@@ -14,8 +14,9 @@ from mooring.framework import config
 from mooring.framework.attempts.runner import Runner
 from mooring.framework.contract.status import Rejection, curable, final
 from mooring.model.pod import Pod
-from mooring.scheduler.decide import DecideOptions, by_seed, decide
+from mooring.scheduler.decide import DecideOptions, decide
 from mooring.scheduler.decision import Decision, DecisionDetails, Diagnosis, NoFit, Placement
+from mooring.scheduler.ties import by_seed
 from mooring.state.scheduler_assembly import build_runners
 
 V1 = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}

@@ -8,8 +8,8 @@ import pytest
 from build import a_node
 from extending import URL, Extended, a_pending, a_running, as_json, keep
 from mooring.framework.contract.intents import CallFault
-from mooring.scheduler.decide import by_seed
 from mooring.scheduler.inputs import ObjectAdded
+from mooring.scheduler.ties import by_seed
 
 ONE = {"prioritizeVerb": "prioritize", "nodeCacheCapable": True}
 

@@ -14,8 +14,8 @@ from gangs import GangWorld, a_member
 from how_many import examples
 from mooring.framework.attempts.slots import slots_by_demand
 from mooring.framework.contract.points import ResourceDemand
-from mooring.scheduler.decide import by_seed, lowest_name
 from mooring.scheduler.groups import group_placements as placements_module
+from mooring.scheduler.ties import by_seed, lowest_name
 from racks import RACK_GATES, a_rack_group
 
 

@@ -9,8 +9,9 @@ from how_many import examples
 from mooring.cluster.nodes.table import NodeTable
 from mooring.framework import config
 from mooring.kit.clock import VirtualClock
-from mooring.scheduler.decide import DecideOptions, KeptTies, by_seed, decide, is_tied, lowest_name, tied_with
+from mooring.scheduler.decide import DecideOptions, decide
 from mooring.scheduler.decision import Placement
+from mooring.scheduler.ties import KeptTies, by_seed, is_tied, lowest_name, tied_with
 from mooring.state.scheduler_assembly import build_scheduler
 
 

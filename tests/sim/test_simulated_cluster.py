@@ -12,7 +12,7 @@ NODES = [a_node(f"n-{i}") for i in range(8)]
 
 def placed(seed: int | None) -> str:
     pod = a_pod("p", cpu="1", schedulerName="default-scheduler")
-    report = Simulation([*NODES, pod], configuration.default(), seed=seed).run()
+    report = Simulation([*NODES, pod], configuration.default(), ties=seed).run()
     return report.placed[0].node
 
 
@@ -25,7 +25,7 @@ def test_of_equal_nodes_the_one_with_the_lowest_name_is_taken_or_one_that_the_se
 def test_a_day_has_seeds_too() -> None:
     def nodes(seed: int | None) -> list[str]:
         pods = [a_pod(f"p-{i}", cpu="100m", schedulerName="default-scheduler") for i in range(8)]
-        day = Day(NODES, [Arrival(0, pod, None) for pod in pods], configuration.default(), seed=seed)
+        day = Day(NODES, [Arrival(0, pod, None) for pod in pods], configuration.default(), ties=seed)
         return [*day.run().placements.values()]
 
     assert nodes(None) == [f"n-{i}" for i in range(8)]
@@ -41,13 +41,13 @@ def test_a_result_says_how_long_its_pod_waited() -> None:
 def test_a_reader_sees_the_cluster_before_time_passes_and_at_the_end() -> None:
     pod = a_pod("p", cpu="1", schedulerName="default-scheduler")
     day = Day(NODES[:1], [Arrival(10 * NS_PER_S, pod, 5 * NS_PER_S)], configuration.default())
-    seen: list[tuple[float, int]] = []
+    seen: list[tuple[float, float, int]] = []
     begin_ns = day.simulated.clock.now_ns()
 
-    def read() -> None:
-        now_s = (day.simulated.clock.now_ns() - begin_ns) / NS_PER_S
-        seen.append((now_s, len(day.simulated.cluster.nodes.pods())))
+    def read(until_ns: int) -> None:
+        times_s = [(when_ns - begin_ns) / NS_PER_S for when_ns in (day.simulated.clock.now_ns(), until_ns)]
+        seen.append((times_s[0], times_s[1], len(day.simulated.cluster.nodes.pods())))
 
     day.on_reading = read
     day.run()
-    assert [*dict.fromkeys(seen)] == [(0, 0), (10, 0), (10.001, 1), (15.001, 0)]
+    assert [*dict.fromkeys(seen)] == [(0, 10, 0), (10, 10.001, 0), (10.001, 15.001, 1), (15.001, 15.001, 0)]

@@ -11,8 +11,9 @@ from mooring.drivers.simulated_driver import START_NS, Driver
 from mooring.framework import config as configuration
 from mooring.framework.contract.intents import Evict, Intent
 from mooring.kit.clock import NS_PER_S, VirtualClock
-from mooring.scheduler.decide import DecideOptions, by_seed
+from mooring.scheduler.decide import DecideOptions
 from mooring.scheduler.inputs import EvictionAnswered
+from mooring.scheduler.ties import by_seed
 from mooring.state.recording.recorder import record_run, scheduler_header
 from mooring.state.recording.run_files import RecordingLimits
 from mooring.state.recording.segment_file import RecordingError

@@ -217,6 +217,7 @@ class QuestionedCluster:
         mix=f"a list of pods, each of which is {POD_FILE}",
         most="a whole number",
         gang="a whole number",
+        preempt="True or False",
     )
     def capacity(
         self,
@@ -225,13 +226,15 @@ class QuestionedCluster:
         mix: Sequence[PodFile | tuple[PodFile, int]] = (),
         most: int | None = None,
         gang: int | None = None,
+        preempt: bool = False,
     ) -> Capacity:
         """How many more of a pod fit, where, and what stops the next one. Raises InputError.
 
         `pod` is a manifest, as a file or a dictionary; with `mix` several are taken in turn, in proportion. `gang` counts
-        whole gangs of so many pods, as does a manifest with a PodGroup that the pod names.
+        whole gangs of so many pods, as does a manifest with a PodGroup that the pod names. `preempt` also counts pods that
+        fit by evicting pods of lower priority, and lists the victims.
         """
-        return capacity(self.loaded, pod, mix=mix, most=most, gang=gang)
+        return capacity(self.loaded, pod, mix=mix, most=most, gang=gang, preempt=preempt)
 
     @asks(
         offers="the name of a file, or a list of offers as dictionaries",

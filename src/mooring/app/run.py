@@ -31,9 +31,10 @@ from mooring.kit.tasks import NO_FENCE, Fence, settle, sooner
 from mooring.model.pod import Pod
 from mooring.model.release import GIT_VERSION
 from mooring.queue.entry import TellPod
-from mooring.scheduler.decide import DecideOptions, by_seed
+from mooring.scheduler.decide import DecideOptions
 from mooring.scheduler.observer import SchedulerListeners
 from mooring.scheduler.scheduler import Scheduler
+from mooring.scheduler.ties import by_seed
 from mooring.serve.cache_debugger import compare, dump, snapshot
 from mooring.serve.lease.leader_elector import Callbacks, LeaseThread, elector_settings, new_identity
 from mooring.serve.pages.access import AccessSettings, request_authorizer, review_client
@@ -129,7 +130,7 @@ class Running:
             counted if self._shown is None else self._shown.counting(counted), self._clock
         )
         self._scheduler = self._build(
-            DecideOptions(tie_break=by_seed),  # as upstream breaks ties at random; simulations use the lowest name
+            DecideOptions(tie_break=by_seed),  # no node is preferred, as upstream; simulations use the lowest name
             SchedulerListeners(self._story_teller(), self._report, self._queue_log(), observer),
             self._recorder,
         )

@@ -31,6 +31,7 @@ from mooring.kit.words import similar
 from mooring.kit.yaml_reader import YamlFault, keep_last, read_document
 from mooring.model.quantity import QuantityError, to_int
 from mooring.model.quantity import parse as parse_quantity
+from mooring.scheduler.ties import KUBE_SCHEDULER
 from mooring.state.scheduler_assembly import all_plugins
 
 # ---- Groups of commands: what they say of their commands, and which they suggest for one that does not exist.
@@ -100,6 +101,17 @@ dashboard_port = click.option(
     type=click.IntRange(0, 65535),
     help="With --serve: the port of the dashboard; 0 takes a free one.  [default: 6480 if it is free]",
 )
+tie_break = click.option(
+    "--tie-break",
+    "ties",
+    type=click.Choice(["name", KUBE_SCHEDULER]),
+    default="name",
+    show_default=True,
+    callback=lambda context, option, rule: None if rule == "name" else rule,
+    help="Which of several nodes with the highest score is taken: the one with the lowest name, or the one that "
+    "kube-scheduler takes where its goroutines do not race (docs/parity.md).",
+)
+"""The option --tie-break: the command gets a TieRule, `ties`."""
 feature_gates = click.option(
     "--feature-gates",
     multiple=True,

@@ -16,9 +16,9 @@ from mooring.framework.contract.intents import Record
 from mooring.kit.logs import Log
 from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
-from mooring.scheduler.decide import KeptTies
 from mooring.scheduler.decision import Decision, Placement
 from mooring.scheduler.scheduler import Scheduler
+from mooring.scheduler.ties import KeptTies
 from mooring.state.made_decision import showing
 
 _lines = Log(logging.getLogger(__name__))

@@ -36,10 +36,11 @@ from mooring.kit.logs import Log
 from mooring.kit.tasks import settle
 from mooring.queue.entry import TellPod
 from mooring.rules.conditions import condition_of
-from mooring.scheduler.decide import DecideOptions, by_seed
+from mooring.scheduler.decide import DecideOptions
 from mooring.scheduler.inputs import Input
 from mooring.scheduler.observer import Observer, SchedulerListeners
 from mooring.scheduler.scheduler import Scheduler
+from mooring.scheduler.ties import by_seed
 from mooring.serve.tracing import Tracing
 from mooring.state.recording.recorder import RecordingSettings, record_live
 from mooring.state.scheduler_assembly import Recorder, build_scheduler

@@ -27,6 +27,7 @@ from mooring.model.storage import IMMEDIATE, PersistentVolume, PersistentVolumeC
 from mooring.model.workloads import (
     PREEMPT_LOWER_PRIORITY,
     SYSTEM_PRIORITIES,
+    AnyPodGroup,
     LimitRange,
     Namespace,
     PodGroup,
@@ -242,6 +243,8 @@ class Admission:
                 _complete_requests(admitted.spec)
             case ResourceClaimTemplate():
                 _complete_requests(admitted.spec.spec)
+            case AnyPodGroup():
+                return self._admit_group(admitted)
         return []
 
     def _name(self, admitted: KubeObject) -> None:
@@ -326,6 +329,19 @@ class Admission:
             allowed = f"{given.policy}, the policy of PriorityClass {given.class_name}"
             problems.append(Problem("spec.preemptionPolicy", show(policy), allowed))
         spec["priorityClassName"], spec["priority"], spec["preemptionPolicy"] = given
+        return problems
+
+    def _admit_group(self, group: AnyPodGroup) -> list[Problem]:
+        """Set the priority of a group from its class, and with the gate PodGroupPreemptionPolicy its preemption policy."""
+        own, has_policy = group.spec, self.gates.get("PodGroupPreemptionPolicy", False)
+        spec: JsonObject = {"priorityClassName": own.priority_class_name or "", "priority": own.priority}
+        spec |= {"preemptionPolicy": own.preemption_policy} if has_policy else {}
+        problems = self._set_priority(spec)
+        policy = spec["preemptionPolicy"] if has_policy else own.preemption_policy
+        name = spec["priorityClassName"] or None
+        group.spec = msgspec.structs.replace(
+            own, priority=spec["priority"], preemption_policy=policy, priority_class_name=name
+        )
         return problems
 
     def _add_runtime(self, spec: JsonObject) -> list[Problem]:

@@ -30,6 +30,7 @@ from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
 from mooring.model.workloads import Workload
 from mooring.queue.queue_record import QueueRecord
+from mooring.scheduler.ties import TieRule
 from mooring.state.scheduler_assembly import all_plugins
 
 Source = str | os.PathLike[str]
@@ -64,6 +65,8 @@ class LoadedCluster:
     """The pods that waited, as the scheduler of a snapshot knew them."""
     templates: TemplatePaths = field(default_factory=dict, repr=False)
     """Where kinds that Mooring does not know have their pod templates, for manifests that are applied later."""
+    ties: TieRule = None
+    """Which of several nodes with the highest score a pod gets."""
 
     def pods(self) -> list[Pod]:
         """All pods that have not finished."""

@@ -3,15 +3,13 @@
 PreFilter -> Filter -> (extenders filter) -> PreScore -> Score -> normalise -> weigh -> (extenders score) -> pick
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mooring.cluster.cluster import Cluster
-from mooring.cluster.columns.kernels import Integers, Mask
+from mooring.cluster.columns.kernels import Mask
 from mooring.cluster.nodes.table import NodeTable
 from mooring.framework.attempts.attempt import Attempt, Narrowing, PodRejected, ScoreCard, Verdicts
 from mooring.framework.attempts.fit_errors import RejectedAttempt
@@ -20,9 +18,8 @@ from mooring.framework.attempts.runner import Runner
 from mooring.framework.config.types import Extender
 from mooring.framework.contract.points import Rows
 from mooring.framework.kept.asking import AttemptError, count_rows
-from mooring.framework.kept.feasible import NARROWED_OUT, PASSED, MaskedTotals, nth
+from mooring.framework.kept.feasible import NARROWED_OUT, PASSED, MaskedTotals
 from mooring.framework.kept.prepared import SearchCursor
-from mooring.kit.choice import choose, mix
 from mooring.model.pod import Pod
 from mooring.scheduler.decision import (
     Decision,
@@ -38,70 +35,9 @@ from mooring.scheduler.decision import (
 )
 from mooring.scheduler.extender_asking import InterestedExtenders, add_scores, passing, still_passes
 from mooring.scheduler.extender_steps import Steps, at_once
+from mooring.scheduler.ties import TieBreak, lowest_name
 
 BEST = 3
-
-
-class TieBreak(Protocol):
-    """Which of several rows with the highest total is taken; the same from a list of them and from the totals."""
-
-    def pick(self, nodes: NodeTable, tied: NDArray[np.intp], seed: int) -> int: ...
-
-    def pick_best(self, nodes: NodeTable, rows: Rows, totals: Integers, seed: int) -> int:
-        """`rows` are ascending, and `totals` are theirs."""
-
-    def rank_place(self, place: int, seed: int) -> int:
-        """Rank a placement of a pod group: of those that have the same score, the one with the highest rank is taken."""
-
-
-class LowestName:
-    """The row whose node has the lowest name: the same every time."""
-
-    def pick(self, nodes: NodeTable, tied: NDArray[np.intp], seed: int) -> int:
-        return int(tied[nodes.name_rank()[tied].argmin()])
-
-    def pick_best(self, nodes: NodeTable, rows: Rows, totals: Integers, seed: int) -> int:
-        if nodes.is_named_by_row():  # Hot: as a rule, because nodes are listed in the order of their names
-            return _row_at(rows, int(totals.argmax()))
-        return self.pick(nodes, _tied(rows, totals), seed)
-
-    def rank_place(self, place: int, seed: int) -> int:
-        """The first: generators give placements in the order of their names."""
-        return -place
-
-
-class BySeed:
-    """Any of the rows, uniformly, as the seed of the attempt decides."""
-
-    def pick(self, nodes: NodeTable, tied: NDArray[np.intp], seed: int) -> int:
-        return int(tied[choose(seed, len(tied))])
-
-    def pick_best(self, nodes: NodeTable, rows: Rows, totals: Integers, seed: int) -> int:
-        highest = _highest(totals)
-        return _row_at(rows, nth(highest, choose(seed, int(np.count_nonzero(highest)))))
-
-    def rank_place(self, place: int, seed: int) -> int:
-        """Mixed twice: the first member picks its node with this seed, and must not draw the same number."""
-        return mix(mix(seed) + place)
-
-
-def _highest(totals: Integers) -> Mask:
-    """Which of the totals are the highest."""
-    found: Mask = totals == totals[totals.argmax()]  # Hot: of 5,000 totals in 0.4 µs; the maximum itself takes 1.1
-    return found
-
-
-def _tied(rows: Rows, totals: Integers) -> NDArray[np.intp]:
-    """The rows that have the highest total."""
-    tied = _highest(totals).nonzero()[0]
-    return tied if isinstance(rows, slice) else rows[tied]
-
-
-def _row_at(rows: Rows, place: int) -> int:
-    return place if isinstance(rows, slice) else int(rows[place])
-
-
-lowest_name, by_seed = LowestName(), BySeed()
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,7 +193,9 @@ def _take_promised(verdicts: Verdicts, row: int) -> Rows:
 
 
 def _looks_at_all(attempt: Attempt, options: DecideOptions) -> bool:
-    """Whether the profile tells nodes apart, and looks at all that are feasible."""
+    """Whether the profile tells nodes apart, and looks at all that are feasible, in whatever order."""
+    if options.tie_break.goes_by_walk:
+        return False
     count = count_nodes(attempt, options.within)
     percentage = attempt.runner.profile.percentage_of_nodes_to_score
     return bool(attempt.runner.scores) and nodes_to_find(count, percentage) >= count
@@ -270,7 +208,7 @@ def _feasible_rows(attempt: Attempt, verdicts: Verdicts, options: DecideOptions)
     # Parity: where nothing tells nodes apart the first one found will do.
     is_ranked = bool(attempt.runner.scores) or options.has_ranking_extender()
     wanted = nodes_to_find(count, attempt.runner.profile.percentage_of_nodes_to_score) if is_ranked else 1
-    if wanted < count:
+    if wanted < count or options.tie_break.goes_by_walk:
         if is_ranked:  # Parity: what is enough goes by the nodes that PreFilter left, not by all
             left = int(np.count_nonzero(verdicts.first >= 0))
             wanted = nodes_to_find(left, attempt.runner.profile.percentage_of_nodes_to_score)
@@ -297,12 +235,11 @@ def _pick(attempt: Attempt, card: ScoreCard, options: DecideOptions, favoured: N
     """The node with the highest total; ties as the options say."""
     nodes = attempt.context.nodes
     highest = card.totals.max()
-    tied = np.flatnonzero(card.totals == highest)
-    if favoured is not None and favoured[tied].any():
-        tied = tied[favoured[tied]]
-    if not isinstance(card.rows, slice):
-        tied = card.rows[tied]
-    row = options.tie_break.pick(nodes, tied, attempt.context.seed)
+    places = np.flatnonzero(card.totals == highest)
+    if favoured is not None and favoured[places].any():
+        places = places[favoured[places]]
+    tied = places if isinstance(card.rows, slice) else card.rows[places]
+    row = options.tie_break.pick(nodes, tied, attempt.context.seed, places)
     return Placement(nodes.names[row], row, int(highest) + card.added, len(card.totals))
 
 
@@ -371,48 +308,3 @@ def cut_short(
     seen = np.full(len(first), NARROWED_OUT, np.int8)
     seen[walk[:reached]] = first[walk[:reached]]
     return walk[passed[:wanted]], seen
-
-
-# ---- Ties: nodes with the same total as the node that was chosen.
-#
-# kube-scheduler takes one of them at random, so that a decision for one is as good as a decision for another.
-
-
-_NONE = np.zeros(0, np.intp)
-
-
-def tied_with(totals: Mapping[str, int], chosen: str) -> list[str]:
-    """The other nodes with the total of the chosen one, by name; none where nodes were not scored."""
-    total = totals.get(chosen)
-    return sorted(node for node, own in totals.items() if own == total and node != chosen)
-
-
-def is_tied(totals: Mapping[str, int], chosen: str, node: str) -> bool:
-    """Whether the node is not the chosen one, but has its total."""
-    return node != chosen and chosen in totals and totals.get(node) == totals[chosen]
-
-
-class KeptTies:
-    """Breaks ties as another rule does, and keeps which rows had the highest total in the last decision.
-
-    A decision without scores, for the only feasible node or for a nominated one, has no ties: `take` forgets them.
-    """
-
-    def __init__(self, inner: TieBreak) -> None:
-        self._inner = inner
-        self._rows = _NONE
-
-    def take(self) -> NDArray[np.intp]:
-        """The rows of the last decision, once; none if it had no scores."""
-        rows, self._rows = self._rows, _NONE
-        return rows
-
-    def pick(self, nodes: NodeTable, tied: NDArray[np.intp], seed: int) -> int:
-        self._rows = tied
-        return self._inner.pick(nodes, tied, seed)
-
-    def pick_best(self, nodes: NodeTable, rows: Rows, totals: Integers, seed: int) -> int:
-        return self.pick(nodes, _tied(rows, totals), seed)
-
-    def rank_place(self, place: int, seed: int) -> int:
-        return self._inner.rank_place(place, seed)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from mooring.drivers.simulated_driver import START_NS
+from mooring.drivers.simulated_driver import ATTEMPT_NS, START_NS
 from mooring.framework.config.types import KubeSchedulerConfiguration
 from mooring.framework.profile.registry import Registry
 from mooring.inputs.admission import missing_namespaces
@@ -22,6 +22,7 @@ from mooring.kit.clock import NS_PER_S
 from mooring.kit.words import count
 from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
+from mooring.scheduler.ties import TieRule
 from mooring.sim.controllers import PreemptedPods
 from mooring.sim.gauge import (
     NodeMeans,
@@ -153,7 +154,7 @@ class Day:
         gates: Mapping[str, bool] | None = None,
         *,
         names_placements: bool = True,
-        seed: int | None = None,
+        ties: TieRule = None,
         record_to: RecordTo | None = None,
     ) -> None:
         """`record_to` makes a recorder of the scheduler's steps."""
@@ -161,7 +162,7 @@ class Day:
         self._stream = ListedArrivals(arrivals) if isinstance(arrivals, Sequence) else arrivals
         namespaces = missing_namespaces([*objects, *self._stream.pods()])
         self._simulated = SimulatedCluster(
-            [*objects, *namespaces], config, registry, records=False, gates=gates, seed=seed, record_to=record_to
+            [*objects, *namespaces], config, registry, records=False, gates=gates, ties=ties, record_to=record_to
         )
         self._driver = self._simulated.driver
         self._planned = len(self._simulated.pending) + len(self._stream)
@@ -183,8 +184,9 @@ class Day:
         """The time of the last arrival or end of a pod, and the number of attempts until then."""
         self._was_stopped = False
         self._file: StayFile | None = None
-        self.on_reading: Callable[[], None] | None = None
-        """Called each time before the clock moves, and at the end: what it finds holds until the next call."""
+        self.on_reading: Callable[[int], None] | None = None
+        """Called each time before the clock moves, and at the end, with the time that the clock moves to: what it finds holds
+        until then."""
         self._gauge = UtilisationGauge(self._driver)
         self._driver.on_bound = self._bound
         self._simulated.on_evicted = self._evicted
@@ -234,22 +236,25 @@ class Day:
             self._let_happen(planned_ns)
             self._moved_ns, self._moved_attempts = now_ns, self._simulated.scheduler.attempts
             return True
-        self._read()  # before time passes
+        has_work = self._simulated.scheduler.has_work()
+        next_ns = now_ns + ATTEMPT_NS if has_work else driver.next_ns(planned_ns)
+        is_over = not has_work and (next_ns is None or (end_ns is not None and next_ns > end_ns))
+        until_ns = (end_ns or now_ns) if is_over or next_ns is None else next_ns
+        self._read(until_ns)
         self._parts.lap("utilisation")
-        if driver.attempt_once() is not None:
+        if has_work:
+            driver.attempt_once()
             self._replace_preempted()
             self._parts.lap("queue and binding")
             return True
-        next_ns = driver.next_ns(planned_ns)
-        is_over = next_ns is None or (end_ns is not None and next_ns > end_ns)
-        driver.jump((end_ns or now_ns) if is_over or next_ns is None else next_ns)
+        driver.jump(until_ns)
         self._parts.lap("backoffs")
         return not is_over
 
-    def _read(self) -> None:
+    def _read(self, until_ns: int) -> None:
         self._gauge.read()
         if self.on_reading is not None:
-            self.on_reading()
+            self.on_reading(until_ns)
 
     def _is_stuck(self, now_ns: int) -> bool:
         """Whether only attempts without success would follow."""
@@ -377,7 +382,7 @@ class Day:
     def _report(self, told: Pod | None) -> DayReport:
         """The results at the end."""
         simulated = self._simulated
-        self._read()
+        self._read(self._simulated.clock.now_ns())
         self._write_rest()
         self._parts.move("queue and binding", "decisions", simulated.deciding_ns)
         report = DayReport(

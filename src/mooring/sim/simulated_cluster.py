@@ -26,12 +26,13 @@ from mooring.kit.words import LISTED_FAULTS, count
 from mooring.model.meta import KubeObject
 from mooring.model.node import Node
 from mooring.model.pod import Pod
-from mooring.scheduler.decide import DecideOptions, by_seed, deciding, lowest_name
+from mooring.scheduler.decide import DecideOptions, deciding
 from mooring.scheduler.decision import Decision, Diagnosis, NoFit, Placement
 from mooring.scheduler.extender_asking import InterestedExtenders
 from mooring.scheduler.extender_steps import Steps
 from mooring.scheduler.observer import SchedulerListeners
 from mooring.scheduler.scheduler import Scheduler
+from mooring.scheduler.ties import TieRule, tie_break_of
 from mooring.sim.controllers import ClaimController, VolumeController
 from mooring.sim.results import FailureCounter, Fate, SimulatedEviction, Stories
 from mooring.state.recording.recorder import RecordingSettings, RunRecorder, record_run, scheduler_header
@@ -46,10 +47,10 @@ class SimulationRecording:
         self._settings, self._gates = settings, gates
         self._recorder: RunRecorder | None = None
 
-    def __call__(self, config: KubeSchedulerConfiguration, started_ns: int, seed: int | None) -> Recorder:
+    def __call__(self, config: KubeSchedulerConfiguration, started_ns: int, ties: TieRule) -> Recorder:
         settings = self._settings
         header = scheduler_header(config, self._gates, started_ns, settings.version, settings.annotations)
-        header.tie_break, header.seed = ("name", 0) if seed is None else ("seed", seed)
+        header.tie_break, header.seed = ("seed", ties) if isinstance(ties, int) else (ties or "name", 0)
         self._recorder = record_run(settings.directory, header, settings.limits)
         return self._recorder
 
@@ -60,8 +61,8 @@ class SimulationRecording:
 
 Attempted = Callable[[Pod], bool]
 """Called with each pod that was attempted; returns False after too many attempts."""
-RecordTo = Callable[[KubeSchedulerConfiguration, int, int | None], Recorder]
-"""(configuration, time of the beginning, what is added to the seeds of attempts or None) -> a recorder."""
+RecordTo = Callable[[KubeSchedulerConfiguration, int, TieRule], Recorder]
+"""(configuration, time of the beginning, how ties are broken) -> a recorder."""
 
 
 class SimulatedCluster:
@@ -78,10 +79,10 @@ class SimulatedCluster:
         *,
         records: bool = True,
         gates: Mapping[str, bool] | None = None,
-        seed: int | None = None,
+        ties: TieRule = None,
         record_to: RecordTo | None = None,
     ) -> None:
-        """The scheduler takes the node with the lowest name among those with the same score; with a `seed`, any of them.
+        """The scheduler takes the node with the lowest name among those with the same score, or another one as `ties` says.
 
         `record_to` makes a recorder, which is shown every step of the scheduler.
         """
@@ -90,8 +91,8 @@ class SimulatedCluster:
         """Collects for no pod until `stories.only` names one."""
         self.unasked = tuple(config.extenders)
         """The extenders of the configuration; a simulation calls none and says so in its report."""
-        self._seed = None if seed is None else mix(seed)
-        """A number that is added to the seeds of attempts; None: ties go to the lowest name."""
+        self._ties = mix(ties) if isinstance(ties, int) else ties
+        self._seed = self._ties if isinstance(self._ties, int) else 0  # added to the seeds of attempts
         self._records = records
         self.longest_backoff_s = config.pod_max_backoff_seconds
         self.scheduler = self._build(config, registry, gates, record_to)
@@ -137,8 +138,8 @@ class SimulatedCluster:
     ) -> Scheduler:
         """The scheduler, without extenders: a simulation calls none."""
         offline = msgspec.structs.replace(config, extenders=[])
-        options = DecideOptions(lowest_name if self._seed is None else by_seed, record=self._records)
-        recorder = None if record_to is None else record_to(offline, self.clock.now_ns(), self._seed)
+        options = DecideOptions(tie_break_of(self._ties), record=self._records)
+        recorder = None if record_to is None else record_to(offline, self.clock.now_ns(), self._ties)
         listeners = SchedulerListeners(self.stories.tell, self._report)
         return build_scheduler(offline, self.clock, registry, options, listeners, gates, recorder=recorder)
 
@@ -245,7 +246,7 @@ class SimulatedCluster:
         if pod.key in self.explained:
             options = replace(options, explain=True)
         begin_ns = perf_counter_ns()
-        decision = yield from deciding(runner, pod, cluster, options, (self._seed or 0) + seed, interested)
+        decision = yield from deciding(runner, pod, cluster, options, self._seed + seed, interested)
         self.deciding_ns += perf_counter_ns() - begin_ns
         return self._remember(pod, decision)
 

@@ -25,6 +25,7 @@ from mooring.rules.conditions import typed_condition
 from mooring.scheduler.decide import DecideOptions, decide
 from mooring.scheduler.decision import Decision, DecisionError, NoFit, Placement
 from mooring.scheduler.failure import POD_SCHEDULED, SCHEDULER_ERROR
+from mooring.scheduler.ties import TieRule
 from mooring.sim.controllers import PreemptedPods
 from mooring.sim.group_states import GroupState, group_reason, group_states, note_waits
 from mooring.sim.results import Explanation, FailureCounter, FailureReason, Fate, NodeUse, PodResult, Report
@@ -56,10 +57,10 @@ class Simulation:
         config: KubeSchedulerConfiguration,
         registry: Registry | None = None,
         gates: Mapping[str, bool] | None = None,
-        seed: int | None = None,
+        ties: TieRule = None,
         record_to: RecordTo | None = None,
     ) -> None:
-        self._simulated = SimulatedCluster(objects, config, registry, gates=gates, seed=seed, record_to=record_to)
+        self._simulated = SimulatedCluster(objects, config, registry, gates=gates, ties=ties, record_to=record_to)
         self._driver = self._simulated.driver
         self._bound_ns: dict[str, int] = {}
         """When pods were bound, by key, since the beginning."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar, cast
 
 from msgspec import UNSET, UnsetType
+from msgspec.structs import astuple
 
 from mooring.answers.capacity.filling import (
     CopyPlacer,
@@ -25,6 +26,7 @@ from mooring.answers.capacity.node_budgets import (
     NodeBudgetForm,
     budgets_after,
 )
+from mooring.answers.capacity.preempting import Preempted, PreemptionForm, RoomMaker, count_lower
 from mooring.answers.form.answer import AnswerTable, ClusterAnswer
 from mooring.answers.form.data_table import Columns, DataTable, amount_column, data_table
 from mooring.answers.form.published import Count, Form, Positive
@@ -74,6 +76,8 @@ class CapacityForm(Form, frozen=True):
     """What a user should know about the answer."""
     gangs: GangCount | UnsetType = UNSET
     """Only where whole gangs were counted: then fits counts their pods."""
+    preemption: PreemptionForm | UnsetType = UNSET
+    """Only where preemption was counted, or where it was not and a pod that is placed may preempt others."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -95,12 +99,17 @@ class Capacity(ClusterAnswer):
     notes: Sequence[str] = ()
     gangs: GangCount | None = None
     """Where whole gangs were counted; `fits` counts their pods."""
+    preempted: Preempted | None = None
+    """Where preemption was counted, or was not though it might give room."""
 
     def summary(self) -> list[str]:
         used = sum(budget.pods > 0 for budget in self.nodes)
         names = " and ".join(f"{self._share(copies)}{copies.name}" for copies in self.pods)
         where = f" on {used} of {count(len(self.nodes), 'node')}" if self.fits else ""
-        return [f"{names}: {self._more()}{where}.", *self._shares(), self._limit()]
+        return [f"{names}: {self._more()}{where}.", *self._shares(), *self._preemption(), self._limit()]
+
+    def _preemption(self) -> list[str]:
+        return [] if self.preempted is None else self.preempted.sentences()
 
     def _more(self) -> str:
         """`12 more pods fit`, `at least 3 more gangs of 8 fit: 24 pods`."""
@@ -142,7 +151,11 @@ class Capacity(ClusterAnswer):
                 [_reason_row(reason) for reason in self.limit.reasons],
                 is_detail=True,
             ),
+            AnswerTable("Victims", ("pod", "node", "priority", "leaves for"), self._victims()),
         ]
+
+    def _victims(self) -> list[tuple[object, ...]]:
+        return [] if self.preempted is None else [astuple(victim) for victim in self.preempted.victims]
 
     def _resources_and_kinds(self) -> tuple[list[str], list[str]]:
         """The resources of which something is left, and the kinds of copies where there are several: columns of nodes."""
@@ -174,7 +187,12 @@ class Capacity(ClusterAnswer):
         return [(zone, nodes[zone], pods[zone]) for zone in sorted(nodes)]
 
     def data_tables(self) -> Mapping[str, DataTable]:
-        return {"nodes": self._node_data(), "limits": _limit_data(self.limit)}
+        victims: Columns = {"pod": str, "node": str, "priority": int, "preemptor": str}
+        return {
+            "nodes": self._node_data(),
+            "limits": _limit_data(self.limit),
+            "victims": data_table(victims, self._victims()),
+        }
 
     def _node_data(self) -> DataTable:
         resources, kinds = self._resources_and_kinds()
@@ -204,8 +222,9 @@ class Capacity(ClusterAnswer):
             self.fits,
             self.limit.published(),
             [budget.published(len(self.pods) > 1) for budget in self.nodes],
-            self.notes,
+            [*self.notes, *(self._preemption() if self.preempted is not None and not self.preempted.counted else ())],
             UNSET if self.gangs is None else self.gangs,
+            UNSET if self.preempted is None else self.preempted.published(),
         )
 
 
@@ -256,10 +275,11 @@ def capacity(
     gang: int | None = None,
     validation: Validation = Validation.STRICT,
     warn: Warn | None = None,
+    preempt: bool = False,
 ) -> Capacity:
     """How many more of a pod fit. With `mix`, several are taken in turn, each as often as its number says, and the count ends
     when the next in turn does not fit. `most` ends it earlier. With `gang`, or if the file has a PodGroup with a gang policy
-    that the pod names, whole gangs are counted.
+    that the pod names, whole gangs are counted. With `preempt`, pods that fit by evicting pods of lower priority count too.
 
     Raises InputError, ConfigError.
     """
@@ -270,29 +290,48 @@ def capacity(
     counted = [each if isinstance(each, tuple) else (each, 1) for each in (pod, *mix)]
     kinds = [each for file, number in counted for each in pod_copies(loaded, file, number, validation, warn)]
     if len(kinds) == 1 and (wanted := gang_of(loaded, kinds[0], gang)) is not None:
-        return _capacity_of_gangs(loaded, kinds[0], wanted, most)
+        return _capacity_of_gangs(loaded, kinds[0], wanted, most, preempt)
     if gang is not None:
         raise InputError([Problem("", "a gang has pods of one kind; count one pod or workload, without mix")])
-    return capacity_of(loaded, kinds, most)
+    return capacity_of(loaded, kinds, most, preempt)
 
 
-def _capacity_of_gangs(loaded: LoadedCluster, copies: PodCopies, gang: Gang, most: int | None) -> Capacity:
-    filled = fill_with_gangs(loaded, copies, gang, MOST_ONE_BY_ONE if most is None else most)
+def _capacity_of_gangs(
+    loaded: LoadedCluster, copies: PodCopies, gang: Gang, most: int | None, preempt: bool
+) -> Capacity:
+    filled = fill_with_gangs(loaded, copies, gang, MOST_ONE_BY_ONE if most is None else most, preempt)
     fits, budgets = filled.filling.fits, filled.budgets
     by_kind, notes = {copies.name: fits}, _notes(loaded)
-    return Capacity([copies], fits, by_kind, budgets.nodes, budgets.limit, _zones(loaded), notes, filled.count)
+    return Capacity(
+        *([copies], fits, by_kind, budgets.nodes, budgets.limit),
+        zones=_zones(loaded),
+        notes=notes,
+        gangs=filled.count,
+        preempted=filled.preempted,
+    )
 
 
-def capacity_of(loaded: LoadedCluster, kinds: Sequence[PodCopies], most: int | None = None) -> Capacity:
+def capacity_of(
+    loaded: LoadedCluster, kinds: Sequence[PodCopies], most: int | None = None, preempt: bool = False
+) -> Capacity:
     """How many copies fit of kinds that were read already."""
     placer = CopyPlacer(loaded, [item for copies in kinds for item in copies.extras])
     limit = MOST_ONE_BY_ONE if most is None else most
-    filling = _fill(placer, kinds, most, limit)
+    preempted = Preempted(preempt, count_lower(placer, [copies.pod for copies in kinds]))
+    if preempt and preempted.lower_priority:
+        filling = fill_one_by_one(placer, kinds, limit, RoomMaker(loaded, placer, preempted).place)
+    else:
+        filling = _fill(placer, kinds, most, limit)
     budgets = budgets_after(placer, filling, limit)
     by_kind: Counter[str] = Counter()
     for (_, name), number in filling.pods.items():
         by_kind[name] += number
-    return Capacity(kinds, filling.fits, by_kind, budgets.nodes, budgets.limit, _zones(loaded), _notes(loaded))
+    return Capacity(
+        *(kinds, filling.fits, by_kind, budgets.nodes, budgets.limit),
+        zones=_zones(loaded),
+        notes=_notes(loaded),
+        preempted=preempted if preempt or preempted.lower_priority else None,
+    )
 
 
 def _zones(loaded: LoadedCluster) -> dict[str, str]:

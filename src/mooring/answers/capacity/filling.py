@@ -1,7 +1,8 @@
 """Reads copies of pods and places them one after another, each by the core's own decision, until one fits nowhere.
 
-There is no queue, no time and no preemption: a copy is decided, reserved and placed, as cluster-capacity does it. Pods that
-are pending in the cluster take no part, except that those with a nominated node keep their room.
+There is no queue and no time: a copy is decided, reserved and placed, as cluster-capacity does it. Pods that are pending in
+the cluster take no part, except that those with a nominated node keep their room. `preempting.py` makes room for a copy that
+fits nowhere, if the caller asks for it.
 """
 
 from collections import Counter
@@ -230,8 +231,15 @@ def turns(mix: Sequence[PodCopies]) -> Iterator[PodCopies]:
     return cycle([copies for copies in mix for _ in range(copies.in_turn)])
 
 
-def fill_one_by_one(placer: CopyPlacer, mix: Sequence[PodCopies], most: int) -> Filling:
-    """Place copies in turn until the next one does not fit, or until `most` are placed."""
+MakeRoom = Callable[[PodCopies, Pod, NoFit], Placement | Refusal]
+"""Places a copy that fits nowhere, if others can leave for it."""
+
+
+def fill_one_by_one(
+    placer: CopyPlacer, mix: Sequence[PodCopies], most: int, make_room: MakeRoom | None = None
+) -> Filling:
+    """Place copies in turn until the next one does not fit, or until `most` are placed. `make_room` gets those that fit
+    nowhere."""
     filling = Filling(cluster=placer.cluster)
     numbers = {copies.name: count(_first_number(copies)) for copies in mix}
     for copies in turns(mix):
@@ -241,6 +249,8 @@ def fill_one_by_one(placer: CopyPlacer, mix: Sequence[PodCopies], most: int) -> 
         if filling.fits >= most:
             return filling
         outcome = placer.place(pod)
+        if make_room is not None and isinstance(outcome, NoFit):
+            outcome = make_room(copies, pod, outcome)
         if not isinstance(outcome, Placement):
             filling.refusal = outcome
             return filling

@@ -12,6 +12,7 @@ import msgspec
 
 from mooring.answers.capacity.filling import CopyPlacer, Filling, PodCopies, fill_at_once
 from mooring.answers.capacity.node_budgets import Budgets, CapacityLimit, LimitReason, NodeBudget, budgets_after
+from mooring.answers.capacity.preempting import LivingBudgets, Preempted, count_lower
 from mooring.answers.form.published import Count, Form, Positive
 from mooring.answers.trial.counterfactual import Edit, PutObject, with_spec
 from mooring.answers.trial.group_trials import AskedGroup, GroupOutcome, GroupTrials, has_groups
@@ -21,8 +22,10 @@ from mooring.framework.config.feature_gates import with_defaults
 from mooring.inputs.input_errors import InputError
 from mooring.inputs.loaded_cluster import LoadedCluster
 from mooring.model.meta import ObjectMeta
+from mooring.model.pod import Pod
 from mooring.model.pod_spec import SchedulingGroup
 from mooring.model.workloads import GangPolicy, GroupPolicy, PodGroup, PodGroupSpec
+from mooring.plugins.preemption.victim_search import budgets_of, split_by_budget
 
 MOST_SIZE = 10_000
 """The largest gang that can be asked for."""
@@ -56,6 +59,8 @@ class FilledWithGangs:
     filling: Filling
     """Whole gangs alone."""
     budgets: Budgets
+    preempted: Preempted | None = None
+    """None: the gang may not preempt, or there is no pod of lower priority."""
 
 
 def gang_of(loaded: LoadedCluster, copies: PodCopies, size: int | None) -> Gang | None:
@@ -74,17 +79,36 @@ def gang_of(loaded: LoadedCluster, copies: PodCopies, size: int | None) -> Gang 
     wanted = policy.min_count if size is None and policy is not None else size
     if wanted is None:
         return None
-    return Gang(wanted, declared or PodGroup(metadata=ObjectMeta(name="gang", namespace=copies.pod.namespace)))
+    return Gang(wanted, declared or _group_like(copies.pod))
 
 
-def fill_with_gangs(loaded: LoadedCluster, copies: PodCopies, gang: Gang, most: int) -> FilledWithGangs:
-    """As many gangs as fit, at most `most` pods."""
+def _group_like(pod: Pod) -> PodGroup:
+    """A PodGroup for a gang whose size alone is given: it preempts as its pods would."""
+    metadata = ObjectMeta(name="gang", namespace=pod.namespace)
+    return PodGroup(
+        metadata=metadata, spec=PodGroupSpec(priority=pod.priority, preemption_policy=pod.spec.preemption_policy)
+    )
+
+
+def fill_with_gangs(
+    loaded: LoadedCluster, copies: PodCopies, gang: Gang, most: int, preempt: bool = False
+) -> FilledWithGangs:
+    """As many gangs as fit, at most `most` pods; with `preempt`, also those that fit if pods of lower priority leave."""
     spec = gang.declared.spec
-    if spec.scheduling_constraints is None and not spec.resource_claims:
+    lower = count_lower(CopyPlacer(loaded, copies.extras), [_preemptor(loaded, copies.pod, gang.declared)], True)
+    preempted = Preempted(preempt, lower) if lower or preempt else None
+    found = None
+    if spec.scheduling_constraints is None and not spec.resource_claims and not (preempt and lower):
         found = gangs_at_once(loaded, copies, gang, most)
-        if found is not None:
-            return found
-    return gangs_one_by_one(loaded, copies, gang, most)
+    found = found or gangs_one_by_one(loaded, copies, gang, most, preempted if preempt else None)
+    return replace(found, preempted=preempted)
+
+
+def _preemptor(loaded: LoadedCluster, pod: Pod, group: PodGroup) -> Pod:
+    """A pod that preempts as the group does: the group has the priority, and with a gate also the policy."""
+    goes_by_group = with_defaults(loaded.gates).get("PodGroupPreemptionPolicy", False)
+    policy = group.spec.preemption_policy if goes_by_group else pod.spec.preemption_policy
+    return with_spec(pod, priority=group.priority, preemption_policy=policy)
 
 
 # ---- at once
@@ -126,27 +150,52 @@ def _with_room_again(budget: NodeBudget, number: int, copies: PodCopies) -> Node
 # ---- one gang after another
 
 
-def gangs_one_by_one(loaded: LoadedCluster, copies: PodCopies, gang: Gang, most: int) -> FilledWithGangs:
-    """Until the next gang is not placed, or the limit is reached."""
+def gangs_one_by_one(
+    loaded: LoadedCluster, copies: PodCopies, gang: Gang, most: int, preempted: Preempted | None = None
+) -> FilledWithGangs:
+    """Until the next gang is not placed, or the limit is reached. Victims are noted in `preempted`; without it, a gang that
+    needs victims does not fit."""
     extras = [item for item in copies.extras if not isinstance(item, PodGroup)]
     objects = {(type(item), item.key): item for item in (*loaded.objects, *extras)}
     there = replace(loaded, objects=[*objects.values()])
     trials = GroupTrials(there, AskedGroup("", None))
     placer, filling, fits = CopyPlacer(there), Filling(), 0
+    leaving = _Leaving(there, placer, copies, gang.size)
     while True:
         group, edits = _copy(copies, gang, fits, with_defaults(loaded.gates))
         filling.refused, filling.pod = copies, with_spec(group.pending[0], scheduling_group=None)
         if (fits + 1) * gang.size > most:
             return _result(placer, filling, GangCount(gang.size, fits, 0), CapacityLimit(copies.name, most=most))
-        outcome = trials.attempt(edits, group, explain=True, keep=True)
-        if not outcome.is_placed or outcome.victims:
+        outcome = trials.attempt([*leaving.edits(), *edits], group, explain=True, keep=True)
+        if not outcome.is_placed or (outcome.victims and preempted is None):
             count = GangCount(gang.size, fits, len(outcome.record.nodes))
             return _result(placer, filling, count, _limit(copies, outcome))
         fits += 1
+        if preempted is not None and outcome.victims:
+            leaving.leave(outcome.victims, preempted)
         for pod in group.pending:
             placer.cluster.nodes.place(pod.with_node(outcome.nodes[pod.key]), outcome.nodes[pod.key])
             filling.pods[outcome.nodes[pod.key], copies.name] += 1
         filling.fits += gang.size
+
+
+class _Leaving:
+    """Takes the victims of gangs off the nodes of a placer, and keeps disruption budgets up to date."""
+
+    def __init__(self, loaded: LoadedCluster, placer: CopyPlacer, copies: PodCopies, size: int) -> None:
+        self._placer, self._copies, self._size = placer, copies, size
+        self._pods = {pod.key: pod for pod in placer.cluster.nodes.pods()}
+        self._budgets = LivingBudgets(loaded, placer)
+
+    def edits(self) -> list[Edit]:
+        """The budgets that changed since the gang before."""
+        return [PutObject(budget) for budget in self._budgets.take_changed()]
+
+    def leave(self, keys: Sequence[str], preempted: Preempted) -> None:
+        victims = [self._placer.cluster.nodes.displace(self._pods[key].id) for key in keys]
+        broken = len(split_by_budget(victims, budgets_of(self._placer.cluster))[0])
+        preempted.note(victims, self._copies.name, self._size, broken)
+        self._budgets.left(victims)
 
 
 def _copy(copies: PodCopies, gang: Gang, number: int, gates: Mapping[str, bool]) -> tuple[AskedGroup, list[Edit]]:

@@ -262,9 +262,9 @@ def _run_day(inputs: RunInputs, plan: RunPlan, on_progress: Progress | None) -> 
     shapes, notes = inputs.shapes
     gauge = FragmentationGauge(simulated, shapes, horizon_ns)
 
-    def read() -> None:
+    def read(until_ns: int) -> None:
         in_use.read(clock.now_ns())
-        gauge.read()
+        gauge.read(until_ns)
 
     day.on_reading = read
     report = day.run(over_ns, on_progress)
@@ -297,11 +297,11 @@ def _day(inputs: RunInputs, plan: RunPlan) -> tuple[Day, int | None, int]:
     if inputs.load_plan is not None:
         load = inputs.generated(plan.load)
         over_ns = load.over_ns if until_ns is None else until_ns
-        return Day([*objects, *load.nodes], load, *settings, seed=plan.seed), over_ns, over_ns
+        return Day([*objects, *load.nodes], load, *settings, ties=plan.seed), over_ns, over_ns
     arrivals = scaled_arrivals(inputs.arrivals or (), plan.load, objects)
     last_ns = max((arrival.at_ns + (arrival.run_ns or 0) for arrival in arrivals), default=0)
     stream = ListedArrivals(arrivals, inputs.changes, inputs.replaced)
-    day = Day(objects, stream, *settings, seed=plan.seed)
+    day = Day(objects, stream, *settings, ties=plan.seed)
     return day, until_ns, last_ns if until_ns is None else until_ns
 
 

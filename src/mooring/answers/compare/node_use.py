@@ -134,37 +134,44 @@ def _passing(runner: Runner, pod: Pod, simulated: SimulatedCluster, nowhere: Mas
 
 
 class FragmentationGauge:
-    """The mean over a day of which `horizon_ns` is the likely length: at some 32 moments, each of which counts for the time
-    since the one before."""
+    """The mean over a day of which `horizon_ns` is the likely length, from some 32 looks at the cluster.
+
+    A look is taken before the clock moves, and its shares count until the time that the clock moves to. So they count for the
+    time in which they hold. Moves before it that together are shorter than a step count with it: to look each time would take
+    too long.
+    """
 
     MOMENTS = 32
 
     def __init__(self, simulated: SimulatedCluster, shapes: Sequence[WeighedShape], horizon_ns: int) -> None:
         self._simulated, self._shapes = simulated, shapes
         self._step_ns = max(horizon_ns // self.MOMENTS, 1)
-        self._last_ns = simulated.clock.now_ns()
+        self._counted_ns = simulated.clock.now_ns()
+        """The time until which shares are counted."""
         self._taken = 0
         self._sums = dict.fromkeys(MAIN, 0.0)
         self._times_ns = dict.fromkeys(MAIN, 0)
 
-    def read(self) -> None:
-        """To be called before each step of the clock."""
-        if self._simulated.clock.now_ns() >= self._last_ns + self._step_ns:
-            self._take()
+    def read(self, until_ns: int) -> None:
+        """To be called before each step of the clock, which goes to `until_ns`."""
+        if until_ns >= self._counted_ns + self._step_ns:
+            self._take(until_ns)
 
     def mean(self) -> dict[str, float | None]:
         """By resource, at the end of the day; None if nothing was free at any of the moments."""
-        self._take()
+        now_ns = self._simulated.clock.now_ns()
+        if now_ns > self._counted_ns or not self._taken:
+            self._take(max(now_ns, self._counted_ns + 1))  # a day without time has one moment
         return {name: self._sums[name] / self._times_ns[name] if self._times_ns[name] else None for name in MAIN}
 
-    def _take(self) -> None:
-        now_ns = self._simulated.clock.now_ns()
-        passed_ns = max(now_ns - self._last_ns, 1)
+    def _take(self, until_ns: int) -> None:
+        """Count the present shares until that time."""
+        passed_ns = until_ns - self._counted_ns
         for name, share in fragmentation_of(self._simulated, self._shapes).items():
             if share is not None:
                 self._sums[name] += share * passed_ns
                 self._times_ns[name] += passed_ns
-        self._last_ns, self._taken = now_ns, self._taken + 1
+        self._counted_ns, self._taken = until_ns, self._taken + 1
         if self._taken % self.MOMENTS == 0:
             self._step_ns *= 2  # the day is longer than expected: the number of moments grows with its logarithm
 

@@ -37,9 +37,9 @@ from mooring.kit.words import count
 from mooring.model.pod import Pod
 from mooring.queue.queue_record import ON_PERMIT, WaitingPodRecord
 from mooring.rules.conditions import typed_condition
-from mooring.scheduler.decide import is_tied, tied_with
 from mooring.scheduler.decision import DecisionDetails, DecisionError, NoFit, Placement
 from mooring.scheduler.failure import POD_SCHEDULED
+from mooring.scheduler.ties import is_tied, tied_with
 
 # ---- How many pods of a gang fit into the best of its topology domains.
 #
@@ -278,6 +278,7 @@ def _scored(trials: Counterfactual, pod: Pod, decision: Placement, known: PodExp
         tied=tied_with(details.totals, best) if known.node == best else (),
         tipped=tipped(scores[0], scores[1]) if len(scores) > 1 else (),
         weights=weights,
+        ties=trials.options.tie_break.words,
     )
 
 

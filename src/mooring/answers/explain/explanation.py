@@ -118,7 +118,7 @@ class PodExplanation(ClusterAnswer):
     others: Sequence[str] = ()
     weights: dict[str, int] = field(default_factory=dict)
     tied: Sequence[str] = ()
-    ties: str = "ties go to the lowest name here"
+    ties: str = ""
     """How one of several nodes with the highest score is chosen."""
 
     @property

@@ -14,6 +14,7 @@ from mooring.model.pod import Pod
 from mooring.rules.conditions import typed_condition
 from mooring.scheduler.failure import POD_SCHEDULED
 from mooring.scheduler.inputs import BindAnswered, ObjectAdded, ObjectRemoved, ObjectUpdated
+from mooring.scheduler.ties import TieRule
 from mooring.state.recording.cluster_observer import OBSERVER
 from mooring.state.recording.run_reading import RecordedRun, runs_in
 from mooring.state.recording.segment_file import RecordingError
@@ -153,10 +154,12 @@ def agree(
     config: KubeSchedulerConfiguration | None = None,
     registry: Registry | None = None,
     on_progress: Progress = lambda done, total: None,
+    ties: TieRule = None,
 ) -> Agreement:
     """How Mooring would have decided for the pods that were bound in a recording.
 
-    `config` is taken instead of the one in the recording. Raises RecordingError, ConfigError, RegistryError.
+    `config` is taken instead of the one in the recording. With `ties` "kube-scheduler", bindings to tied nodes have to be
+    those that its rule says, where the rule determines them. Raises RecordingError, ConfigError, RegistryError.
     """
     found, runs = _Findings(on_progress), runs_in(directory)
     found.file_count = sum(len(run.segments) for run in runs)
@@ -164,7 +167,8 @@ def agree(
         raise RecordingError("\n".join(missing))
     for run in runs:
         if run.segments:
-            _Follower(run, config, registry, found).follow()
+            recorded, gates = settings_of(run.header)
+            _Follower(run, JudgeSettings(config or recorded, gates, registry, ties), found).follow()
         else:
             found.problems += run.problems
     return Agreement(
@@ -198,16 +202,8 @@ class _Findings:
 class _Follower:
     """Follows one run."""
 
-    def __init__(
-        self,
-        run: RecordedRun,
-        config: KubeSchedulerConfiguration | None,
-        registry: Registry | None,
-        found: _Findings,
-    ) -> None:
-        recorded, gates = settings_of(run.header)
-        self._settings = JudgeSettings(config or recorded, gates, registry)
-        self._found = found
+    def __init__(self, run: RecordedRun, settings: JudgeSettings, found: _Findings) -> None:
+        self._settings, self._found = settings, found
         self._is_observed = run.header.source == OBSERVER
         self._run = ClusterReader(run)
         self._steps = Foresight(self._run)
@@ -234,6 +230,7 @@ class _Follower:
     def _take(self, step: ClusterStep) -> None:
         """Judge what the step shows to be bound, then take it in."""
         change, now_ns = step.step.input, step.step.now_ns
+        self._judge.certainty.saw(step)
         for pod, node in self._decided(step):
             self._conclude(pod, node, now_ns)
         if isinstance(change, BindAnswered) and change.fault is not None:

@@ -26,7 +26,7 @@ class VerdictCounts(Form, frozen=True):
     """How many bindings have which verdict."""
 
     same: Count
-    """The node is the only one with the highest score."""
+    """The node is the only one with the highest score, or the one of several that kube-scheduler's rule for ties says."""
     tied: Count
     """The node is one of several with the highest score."""
     lower: Count
@@ -73,7 +73,7 @@ class AgreementForm(Form, frozen=True):
     """The plugins that explain most of a difference in score, the one with the most bindings first."""
     different: Sequence[BindingForm]
     """The bindings that are neither the same nor tied: rejected nodes, then lower scores, the largest difference first, then
-    those without a verdict."""
+    those without a verdict; then tied ones to another node than kube-scheduler's rule determines."""
     other_schedulers: Mapping[str, Positive]
     """Bindings that were not judged, by scheduler name."""
     extenders: Count
@@ -82,6 +82,10 @@ class AgreementForm(Form, frozen=True):
     """How many changes did not fit to the ones before."""
     problems: Sequence[str]
     """A line for each part that could not be read."""
+    expected_ties: Count = 0
+    """With --tie-break kube-scheduler: how many bindings have tied nodes of which its rule determines one."""
+    other_ties: Count = 0
+    """How many of these bindings are to another node than the rule says."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -147,7 +151,14 @@ class Agreement(ClusterAnswer):
             tied, feasible = _median(e.tied_count for e in found[TIED]), _median(e.feasible_count for e in found[TIED])
             lines.append(
                 f"Tied nodes share the highest score with others (the median is {tied} of {feasible} nodes that fit): "
-                "kube-scheduler takes one of them at random, so these agree as well as they can"
+                "which of them kube-scheduler takes depends on the order in which its goroutines find them, so these agree "
+                "as well as they can"
+            )
+        expected, others = self._expected_ties(), self._other_ties()
+        if expected:
+            lines.append(
+                f"kube-scheduler's rule for ties determines the node of {count(len(expected), 'binding')}: "
+                f"the recorded one for {len(expected) - len(others)}, another one for {len(others)}"
             )
         lower, sampled = len(found[LOWER]), sum(each.may_be_sampled for each in found[LOWER])
         if lower:
@@ -156,6 +167,12 @@ class Agreement(ClusterAnswer):
                 f"nodes that fit, and may not have seen the better ones), {lower - sampled} cannot"
             )
         return lines
+
+    def _expected_ties(self) -> list[JudgedBinding]:
+        return [each for each in self.bindings if each.expected]
+
+    def _other_ties(self) -> list[JudgedBinding]:
+        return [each for each in self.bindings if each.is_other_tie]
 
     def _notes(self) -> list[str]:
         lines = [
@@ -196,6 +213,7 @@ class Agreement(ClusterAnswer):
                 ),
                 [_lower_row(each) for each in found[LOWER]],
             ),
+            self._tie_table(),
             AnswerTable(
                 "No verdict", ("pod", "node", "reason"), [(e.pod, e.node, e.message) for e in found[UNDECIDED]]
             ),
@@ -209,6 +227,11 @@ class Agreement(ClusterAnswer):
             ]
         heads = ("at", "pod", "node", "verdict", "tied", "feasible", "score", "best")
         return [*tables, AnswerTable("Bindings", heads, [_row(each) for each in self.bindings], is_detail=True)]
+
+    def _tie_table(self) -> AnswerTable:
+        rows = [(e.pod, e.node, e.expected, e.tied_count, _at(e)) for e in self._other_ties()]
+        title = "Other tied nodes than kube-scheduler's rule says"
+        return AnswerTable(title, ("pod", "node", "expected", "tied", "at"), rows)
 
     def _profiles(self) -> list[tuple[str, int, Sequence[int]]]:
         by_profile: dict[str, list[JudgedBinding]] = {}
@@ -246,7 +269,7 @@ class Agreement(ClusterAnswer):
 
     def published(self) -> AgreementForm:
         found, by_plugin = self.by_verdict, self._by_plugin()
-        different = [each for verdict in (REJECTED, LOWER, UNDECIDED) for each in found[verdict]]
+        different = [each for verdict in (REJECTED, LOWER, UNDECIDED) for each in found[verdict]] + self._other_ties()
         return AgreementForm(
             self.sources,
             OBSERVER in self.sources,
@@ -260,6 +283,8 @@ class Agreement(ClusterAnswer):
             self.extender_count,
             self.contradictions,
             self.problems,
+            len(self._expected_ties()),
+            len(self._other_ties()),
         )
 
 
@@ -300,7 +325,8 @@ def _told(each: JudgedBinding) -> str:
         case BindingVerdict.SAME:
             return f"{where}: Mooring chooses the same of {count(each.feasible_count, 'node')} that fit"
         case BindingVerdict.TIED:
-            return f"{where}: one of {count(each.tied_count, 'tied node')}, with the highest score, {each.score}"
+            rule = f"; kube-scheduler's rule for ties says {each.expected}" if each.expected else ""
+            return f"{where}: one of {count(each.tied_count, 'tied node')}, with the highest score, {each.score}{rule}"
         case BindingVerdict.LOWER:
             return (
                 f"{where}, with a score of {each.score}; {each.best} has {each.best_score}, and "

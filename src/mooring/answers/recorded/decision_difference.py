@@ -13,9 +13,9 @@ from mooring.answers.form.data_table import Columns, DataTable, Time, data_table
 from mooring.answers.form.published import Count, Form, Positive, Published
 from mooring.answers.trial.reasons import Reason, ReasonForm, reasons_of
 from mooring.kit.clock import in_micros
-from mooring.scheduler.decide import is_tied
 from mooring.scheduler.decision import Decision, DecisionDetails, DecisionError, Diagnosis, NoFit, Placement
 from mooring.scheduler.scheduler import Scheduler
+from mooring.scheduler.ties import is_tied
 from mooring.state.made_decision import MadeDecision
 from mooring.state.recording.recorded_steps import Outcome
 from mooring.state.replay.differences import FAIL, decided_for, kind_of_difference, outcomes_in_words, pods_of

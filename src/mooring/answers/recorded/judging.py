@@ -11,16 +11,18 @@ from numpy.typing import NDArray
 
 from mooring.answers.form.data_table import Columns, DataTable, Time, attribute_table
 from mooring.answers.form.published import Count, Form, Positive, Published, TupleForm
+from mooring.answers.recorded.tie_certainty import TieCertainty
 from mooring.cluster.nodes.table import ClusterError, NodeTable
 from mooring.framework.config.types import KubeSchedulerConfiguration
 from mooring.framework.profile.registry import Registry
 from mooring.kit.clock import in_micros
 from mooring.model.pod import Pod
-from mooring.scheduler.decide import MIN_FEASIBLE, DecideOptions, KeptTies, decide, lowest_name, nodes_to_find
+from mooring.scheduler.decide import MIN_FEASIBLE, DecideOptions, decide, nodes_to_find
 from mooring.scheduler.decision import DecisionDetails, DecisionError, NoFit, Placement
 from mooring.scheduler.inputs import Input
 from mooring.scheduler.observer import SchedulerListeners
 from mooring.scheduler.scheduler import Scheduler
+from mooring.scheduler.ties import KUBE_SCHEDULER, KeptTies, Places, TieBreak, TieRule, tie_break_of
 from mooring.state.replay.replayer import RecordedClock
 from mooring.state.scheduler_assembly import build_scheduler
 
@@ -31,7 +33,7 @@ class BindingVerdict(StrEnum):
     """How the recorded node compares with Mooring's choice."""
 
     SAME = "same"
-    """It is the only node with the highest score."""
+    """It is the only node with the highest score, or the one of several that kube-scheduler's rule for ties says."""
     TIED = "tied"
     """It is one of several nodes with the highest score."""
     LOWER = "lower"
@@ -84,6 +86,8 @@ class BindingForm(Form, frozen=True):
     """Why the node is rejected, or why there is no verdict."""
     differences: Sequence[PluginScores] = msgspec.field(name="plugins")
     """What each plugin gives to the recorded node and to the best one; what speaks most for the best one comes first."""
+    expected: str = msgspec.field(name="expectedNode", default="")
+    """With --tie-break kube-scheduler: the tied node that its rule says, where the rule determines it; otherwise empty."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +111,7 @@ class JudgedBinding(Published):
     plugin: str = ""
     message: str = ""
     differences: tuple[PluginScores, ...] = ()
+    expected: str = ""
 
     @property
     def behind(self) -> int:
@@ -115,7 +120,12 @@ class JudgedBinding(Published):
 
     @property
     def agrees(self) -> bool:
-        return self.verdict in AGREES
+        return self.verdict in AGREES and not self.is_other_tie
+
+    @property
+    def is_other_tie(self) -> bool:
+        """Whether kube-scheduler's rule says another one of the tied nodes."""
+        return self.verdict is BindingVerdict.TIED and bool(self.expected)
 
     @property
     def plugin_behind(self) -> int:
@@ -146,6 +156,7 @@ def binding_table(bindings: Iterable[JudgedBinding]) -> DataTable:
         "may_be_sampled": bool,
         "plugin": str,
         "message": str,
+        "expected:expected_node": str,
     }
     return attribute_table(bindings, columns)
 
@@ -153,14 +164,16 @@ def binding_table(bindings: Iterable[JudgedBinding]) -> DataTable:
 class TowardsRow(KeptTies):
     """A tie goes to the row that is set, if it is among the best. So one plain decision tells whether a node is."""
 
-    def __init__(self) -> None:
-        super().__init__(lowest_name)
-        self.row = -1
+    def __init__(self, inner: TieBreak) -> None:
+        super().__init__(inner)
+        self.row = self.expected = -1
+        """The row that is set, and the one that the inner rule picks."""
         self.tied_count = 1
 
-    def pick(self, nodes: NodeTable, tied: NDArray[np.intp], seed: int) -> int:
+    def pick(self, nodes: NodeTable, tied: NDArray[np.intp], seed: int, places: Places) -> int:
         self.tied_count = len(tied)
-        return self.row if self.row in tied else super().pick(nodes, tied, seed)
+        self.expected = super().pick(nodes, tied, seed, places)
+        return self.row if self.row in tied else self.expected
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,6 +183,7 @@ class JudgeSettings:
     config: KubeSchedulerConfiguration
     gates: Mapping[str, bool] = field(default_factory=dict)
     registry: Registry | None = None
+    ties: TieRule = None
 
     def sought_nodes(self, profile: str, node_count: int) -> int:
         """After how many feasible nodes kube-scheduler stops to look for more."""
@@ -193,7 +207,8 @@ class BindingJudge:
     def __init__(self, settings: JudgeSettings) -> None:
         self._settings = settings
         self._clock = RecordedClock()
-        self._towards = TowardsRow()
+        self._towards = TowardsRow(tie_break_of(settings.ties))
+        self.certainty = TieCertainty(settings.config, settings.gates)
         self._plain = DecideOptions(tie_break=self._towards)
         self._explained = replace(self._plain, explain=True, record=True)
         self.contradictions = 0
@@ -265,13 +280,26 @@ class BindingJudge:
         """Hot: most bindings agree, and a decision without details takes a twentieth of the time."""
         runner, cluster = self.scheduler.runner(known.profile), self.scheduler.cluster
         assert runner is not None
+        start = runner.cursor.start
         decision = decide(runner, pod, cluster, self._plain)
+        expected = self._expected(pod, known, looked_at_all=runner.cursor.start == start)
         if isinstance(decision, Placement) and decision.node == known.node:
             tied, best = self._towards.tied_count, decision.node
-            verdict = BindingVerdict.SAME if tied == 1 else BindingVerdict.TIED
+            verdict = BindingVerdict.SAME if tied == 1 or expected == best else BindingVerdict.TIED
             known = replace(known, verdict=verdict, tied_count=tied, feasible_count=decision.feasible_count, best=best)
-            return replace(known, score=decision.score, best_score=decision.score)
+            return replace(known, score=decision.score, best_score=decision.score, expected=expected)
+        runner.cursor.start = start
         return self._different(decide(runner, pod, cluster, self._explained), known)
+
+    def _expected(self, pod: Pod, known: JudgedBinding, looked_at_all: bool) -> str:
+        """The tied node that kube-scheduler's rule says; empty: there is no tie, or the rule does not determine it.
+        `looked_at_all`: the search ended where it began, because it looked at all nodes."""
+        if self._settings.ties != KUBE_SCHEDULER:
+            return ""
+        sees_all = self._settings.sought_nodes(known.profile, known.node_count) >= known.node_count
+        is_certain = self.certainty.decided(pod, sees_all and looked_at_all)
+        names = self.scheduler.cluster.nodes.names
+        return names[self._towards.expected] if is_certain and self._towards.tied_count > 1 else ""
 
     def _different(self, decision: Placement | NoFit | DecisionError, known: JudgedBinding) -> JudgedBinding:
         if isinstance(decision, DecisionError):

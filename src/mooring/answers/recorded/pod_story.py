@@ -27,7 +27,7 @@ from mooring.inputs.input_errors import NoSuchPod
 from mooring.kit.clock import NS_PER_S, in_micros, in_seconds
 from mooring.kit.words import alike
 from mooring.model.pod import Pod
-from mooring.scheduler.decide import DecideOptions, lowest_name
+from mooring.scheduler.decide import DecideOptions
 from mooring.scheduler.decision import Decision, Placement
 from mooring.scheduler.inputs import BindAnswered, ObjectAdded, ObjectRemoved, ObjectUpdated
 from mooring.scheduler.scheduler import Scheduler
@@ -243,7 +243,6 @@ def view_at_decision(made: MadeDecision) -> MomentView:
     return MomentView(made.cluster, {made.pod.spec.scheduler_name: made.runner}, made.options, made.seed)
 
 
-SEEDED = "the seed of the attempt decided"
 NAMES = 20_000
 """How many pods an unknown name is compared with."""
 DIFFERENCES = 20
@@ -302,10 +301,9 @@ class PodFollower:
         if made.pod.key != self.key:
             return
         found = explain_pod(view_at_decision(made), made.pod, cures=False)
-        ties = found.ties if made.options.tie_break is lowest_name else SEEDED
         if isinstance(made.decision, Placement):  # a second look must not say otherwise: extenders are not asked again
             found = replace(found, node=made.decision.node)
-        self._explanation, self._decided_ns = replace(found, ties=ties, history=()), step.now_ns
+        self._explanation, self._decided_ns = replace(found, history=()), step.now_ns
         self._was_nominated = bool(found.node) and made.pod.status.nominated_node_name == found.node
 
     # ---- steps

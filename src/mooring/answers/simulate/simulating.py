@@ -40,7 +40,7 @@ def place_pending(
 
     Raises NoSuchPod, ConfigError, and InputError for objects that contradict each other.
     """
-    simulation = Simulation(loaded.objects, loaded.config, loaded.registry, loaded.gates, record_to=record_to)
+    simulation = Simulation(loaded.objects, loaded.config, loaded.registry, loaded.gates, loaded.ties, record_to)
     report = simulation.run(explain, on_progress, story, UNTIL_NS if until_ns is None else until_ns)
     report.notes = [*loaded.notes, *report.notes]
     answers = _answers(report, replace(loaded, objects=simulation.objects(), queue=None)) if report.explanations else {}
@@ -91,7 +91,7 @@ def run_day(
         objects += arrivals.nodes
         end_ns = arrivals.over_ns if until_ns is None else until_ns
     settings = loaded.config, loaded.registry, loaded.gates
-    day = Day(objects, arrivals, *settings, names_placements=not is_generated, record_to=record_to)
+    day = Day(objects, arrivals, *settings, names_placements=not is_generated, ties=loaded.ties, record_to=record_to)
     report = day.run(end_ns, on_progress, story, file)
     report.notes = [*loaded.notes, *report.notes]
     nodes = (item for item in objects if isinstance(item, Node))

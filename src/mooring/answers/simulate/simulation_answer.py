@@ -29,7 +29,7 @@ from mooring.answers.simulate.simulation_tables import eviction_table, limit_tab
 from mooring.answers.simulate.simulation_tables import group_table as group_data_table
 from mooring.kit.words import count, some
 from mooring.model.quantity import show_amount, show_percent
-from mooring.scheduler.decide import is_tied
+from mooring.scheduler.ties import is_tied
 from mooring.sim.gauge import MAIN
 from mooring.sim.group_states import GroupState
 from mooring.sim.results import (

@@ -119,7 +119,9 @@ class ChangingCluster:
     def _begin(self, objects: Sequence[KubeObject]) -> None:
         """Start the simulation with these objects. Pods without a node arrive in the order of their creation."""
         loaded = self.loaded
-        self.simulated = SimulatedCluster(objects, self.config, loaded.registry, records=False, gates=loaded.gates)
+        self.simulated = SimulatedCluster(
+            objects, self.config, loaded.registry, records=False, gates=loaded.gates, ties=loaded.ties
+        )
         self.simulated.on_evicted = self._preempted
         self.driver.on_bound = self._bound
         self.simulated.create_pending()

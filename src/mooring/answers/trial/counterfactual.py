@@ -30,6 +30,7 @@ from mooring.scheduler.decide import DecideOptions, decide
 from mooring.scheduler.decision import Decision, DecisionError, NoFit, Placement
 from mooring.scheduler.extender_steps import at_once
 from mooring.scheduler.post_filter import run_post_filter_plugins
+from mooring.scheduler.ties import tie_break_of
 from mooring.state.scheduler_assembly import build_runners
 
 # ---- A loaded cluster as its scheduler sees it: the node table and the profiles, for decisions about single pods.
@@ -44,8 +45,6 @@ class SchedulerView:
     `want` is called with what plugins want done, such as a write.
     """
 
-    options = DecideOptions()
-
     def __init__(
         self,
         loaded: LoadedCluster,
@@ -56,6 +55,7 @@ class SchedulerView:
         self.cluster = Cluster(with_defaults(loaded.gates))
         offline = msgspec.structs.replace(loaded.config, extenders=[])
         services = SchedulerServices(self.cluster, want=want)
+        self.options = DecideOptions(tie_break_of(loaded.ties))
         self._runners = build_runners(offline, loaded.registry, services, loaded.gates)
         self.decisions = 0
         """How many decisions were made: what a search is bounded by."""

@@ -184,7 +184,7 @@ class GroupTrials:
     def __init__(self, loaded: LoadedCluster, group: AskedGroup) -> None:
         self.group = group
         self._simulated = SimulatedCluster(
-            loaded.objects, loaded.config, loaded.registry, records=False, gates=loaded.gates
+            loaded.objects, loaded.config, loaded.registry, records=False, gates=loaded.gates, ties=loaded.ties
         )
         self._driver = self._simulated.driver
         core = self._simulated.scheduler.core

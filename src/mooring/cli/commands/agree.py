@@ -6,9 +6,10 @@ import click
 
 from mooring.answers.recorded.agree import agree as find_agreement
 from mooring.cli.answering import output_form, own_output, print_answer, tell_notes
-from mooring.cli.options import configured, file_option, plugin_files, registry_with
+from mooring.cli.options import configured, file_option, plugin_files, registry_with, tie_break
 from mooring.cli.refusal import refusals, refuse
 from mooring.cli.terminal import LateBar, tell
+from mooring.scheduler.ties import TieRule
 from mooring.state.recording.run_reading import runs_in
 from mooring.state.recording.segment_file import RecordingError
 from mooring.state.replay.replayer import rules_notes
@@ -27,7 +28,9 @@ Examples:
 \b
 Verdicts:
   same       the node is the only one with the highest score
-  tied       the node is one of several with the highest score: kube-scheduler draws one of them at random
+  tied       the node is one of several with the highest score: the order in which kube-scheduler's goroutines find
+             them decides. With --tie-break kube-scheduler, a binding to another node than its rule determines is
+             listed, and one to the node that the rule determines is the same
   lower      the node passes all filters, but another one has a higher score
   rejected   a filter of Mooring rejects the node
   undecided  there is no verdict: a plugin failed, or the node is not in the recording
@@ -38,7 +41,7 @@ be seen from outside. A lower score that this can explain is marked.
 
 \b
 Exit status:
-  0  every binding is the same or tied
+  0  every binding is the same or tied, and to the node that --tie-break determines
   1  some are not
   2  the input is invalid
 """
@@ -48,9 +51,10 @@ Exit status:
 @click.argument("directory", metavar="DIR", type=click.Path(path_type=Path))
 @file_option("--config", "A KubeSchedulerConfiguration (v1), instead of the one in the recording.")
 @plugin_files
+@tie_break
 @click.option("--pod", default="", metavar="NAME", help="Only the binding of this pod: name or namespace/name.")
 @output_form
-def agree(directory: Path, config: str | None, plugins: tuple[str, ...], pod: str, output: str) -> None:
+def agree(directory: Path, config: str | None, plugins: tuple[str, ...], ties: TieRule, pod: str, output: str) -> None:
     """Decide for every pod that was bound in the recording DIR, on the cluster as it was at that moment.
 
     The recording is one of `mooring record`, of a cluster that any scheduler runs, or one of a scheduler of Mooring.
@@ -61,7 +65,7 @@ def agree(directory: Path, config: str | None, plugins: tuple[str, ...], pod: st
         try:
             tell_notes(rules_notes(runs_in(directory)))
             with own_output(), LateBar("deciding") as bar:
-                answer = find_agreement(directory, chosen, registry, bar)
+                answer = find_agreement(directory, chosen, registry, bar, ties)
         except RecordingError as fault:
             refuse(*str(fault).splitlines())
         except OSError as fault:

@@ -19,12 +19,15 @@ Examples:
   mooring capacity deployment.yaml --from dump.json        the same for a pod of a Deployment
   mooring capacity web.yaml=2 --mix db.yaml --from c.yaml  two of web for each db, in turn
   mooring capacity web.yaml --from dump.json --max 50      are there 50?
+  mooring capacity web.yaml --from dump.json --preempt     and how many if they evict pods of lower priority?
   mooring capacity train.yaml --gang 8 --from dump.json --feature-gates GenericWorkload=true
   mooring capacity web.yaml --from dump.json -o json | jq '.perNode[] | select(.pods > 0)'
 
 \b
 The pods are placed one by one by the scheduler's own decisions, on the cluster without its pending pods; nominated pods keep
-their room. Amounts in JSON are whole numbers: cpu in milli-CPU, memory in bytes, other resources as counted.
+their room. With --preempt a pod that fits nowhere evicts pods of lower priority, as DefaultPreemption chooses them. Evicted
+pods do not come back, and no pod that was counted is evicted for another one.
+Amounts in JSON are whole numbers: cpu in milli-CPU, memory in bytes, other resources as counted.
 
 \b
 Exit status:
@@ -49,10 +52,19 @@ Exit status:
     help="Count whole gangs of N pods, of which all fit or none; a PodGroup in POD.yaml does the same.",
 )
 @click.option("--max", "most", type=click.IntRange(1, MOST), metavar="N", help="Stop when so many pods are placed.")
+@click.option(
+    "--preempt", is_flag=True, help="Count pods that fit by evicting pods of lower priority, and list the victims."
+)
 @asks_cluster
 @output_form
 def capacity(
-    source: ClusterSource, pod: str, mix: tuple[str, ...], gang: int | None, most: int | None, output: str
+    source: ClusterSource,
+    pod: str,
+    mix: tuple[str, ...],
+    gang: int | None,
+    most: int | None,
+    preempt: bool,
+    output: str,
 ) -> None:
     """Count how many more pods like the one in a file fit into a cluster.
 
@@ -66,6 +78,7 @@ def capacity(
             mix=[_counted(each) for each in mix],
             most=most,
             gang=gang,
+            preempt=preempt,
             validation=source.validate,
             warn=warn,
         )

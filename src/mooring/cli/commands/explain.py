@@ -1,11 +1,15 @@
 """`mooring explain`: why a pod is where it is, or why it is pending, and what would place it."""
 
+from dataclasses import replace
+
 import click
 
 from mooring.answers.explain.cure_search import DECISIONS
 from mooring.answers.explain.explain import explain_named
 from mooring.answers.trial.changing_cluster import settled
 from mooring.cli.answering import ClusterSource, asks_cluster, output_form, own_output, print_answer
+from mooring.cli.options import tie_break
+from mooring.scheduler.ties import TieRule
 
 EPILOG = """
 \b
@@ -45,10 +49,18 @@ Exit status:
     show_default=True,
     help="How many decisions the search for changes may make.",
 )
+@tie_break
 @asks_cluster
 @output_form
 def explain(
-    source: ClusterSource, name: str, namespace: str, settle: bool, no_cures: bool, decisions: int, output: str
+    source: ClusterSource,
+    name: str,
+    namespace: str,
+    settle: bool,
+    no_cures: bool,
+    decisions: int,
+    ties: TieRule,
+    output: str,
 ) -> None:
     """Explain one pod, the pods of a workload (deployment/web), or a pod group (podgroup/train).
 
@@ -56,7 +68,7 @@ def explain(
     pending pod: the nodes by reason with amounts, taints and rules; what the pod waits for; and changes that would place
     it, each tried by a real decision.
     """
-    loaded = source.load()
+    loaded = replace(source.load(), ties=ties)
     with own_output():
         if settle:
             loaded = settled(loaded)

@@ -33,7 +33,7 @@ from mooring.cli.answering import (
     tell_notes,
     warn,
 )
-from mooring.cli.options import dashboard_port, file_option, idle_plugins
+from mooring.cli.options import dashboard_port, file_option, idle_plugins, tie_break
 from mooring.cli.recording_options import RecordingFlags, recording_options, undeclared_annotations
 from mooring.cli.refusal import refusals, refuse, tracebacks
 from mooring.cli.report import told_others, told_outcome, told_preemption, told_story
@@ -47,6 +47,7 @@ from mooring.inputs.loaded_cluster import LoadedCluster
 from mooring.inputs.manifests import Manifests
 from mooring.kit.private_files import open_private
 from mooring.kit.process import relax_collector
+from mooring.scheduler.ties import TieRule
 from mooring.sim.gauge import StayFile
 from mooring.sim.results import Explanation
 from mooring.sim.simulated_cluster import RecordTo, SimulationRecording
@@ -111,6 +112,7 @@ Exit status:
 )
 @file_option("--results", "Write a line of CSV for each pod of --arrivals or --generate.")
 @click.option("--until", metavar="DURATION", help="Stop after this much simulated time: 90s, 24h.")
+@tie_break
 @recording_options
 @click.option(
     "--serve", is_flag=True, help="Then open the simulation in the dashboard, with a time line, until Ctrl-C."
@@ -139,7 +141,7 @@ def simulate(source: ClusterSource, shown: ShownAnswer, recording: RecordingFlag
     # With --serve, the recording of the simulation is looked at and then forgotten.
     with TemporaryDirectory(prefix="mooring-") if flags.serve else nullcontext() as scratch:
         with tracebacks(flags.debug), refusals(_configuration_file(source, manifests), source.plugins):
-            loaded = _loaded(source, manifests, flags.files)
+            loaded = replace(_loaded(source, manifests, flags.files), ties=flags.ties)
             folder = recording.record if scratch is None else Path(scratch)
             with _recorded(replace(recording, record=folder), loaded) as record_to:
                 is_done = _Task(loaded, source.validate, flags, shown, record_to).run(begin_s)
@@ -160,6 +162,7 @@ class _SimulateFlags:
     generate: str | None
     results: str | None
     until: str | None
+    ties: TieRule
     serve: bool
     dashboard_port: int | None
     debug: bool

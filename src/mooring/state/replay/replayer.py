@@ -15,9 +15,10 @@ from mooring.framework.profile.registry import Registry
 from mooring.model.meta import KubeObject
 from mooring.model.release import RULES
 from mooring.queue.entry import TellPod
-from mooring.scheduler.decide import DecideOptions, by_seed, lowest_name
+from mooring.scheduler.decide import DecideOptions
 from mooring.scheduler.observer import SchedulerListeners
 from mooring.scheduler.scheduler import Scheduler
+from mooring.scheduler.ties import BY_NAME_IN_FILES, lowest_name
 from mooring.state.made_decision import MadeDecision, showing
 from mooring.state.recording.recorded_steps import ATTEMPT, READ_ANNOTATIONS, RELEASE, Outcome, outcomes_of
 from mooring.state.recording.run_reading import RecordedRun, RecordedStep, StepReader
@@ -50,8 +51,7 @@ def scheduler_of(
     Raises RecordingError, and ConfigError for a configuration that cannot be built here.
     """
     config, gates = settings_of(header)
-    tie_break = by_seed if header.tie_break == "seed" else lowest_name
-    options = DecideOptions(tie_break=tie_break)
+    options = DecideOptions(BY_NAME_IN_FILES.get(header.tie_break, lowest_name))
     limits = SchedulerLimits(header.max_unschedulable_s)
     scheduler = build_scheduler(config, clock, registry, options, SchedulerListeners(tell), gates, limits)
     if header.seed or decided is not None:
