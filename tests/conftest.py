@@ -11,6 +11,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 sys.path.append(str(Path(__file__).parent.parent / "examples"))
 
 from how_many import IS_SOAK, PROFILE, examples
+from run_order import in_order
 
 ALL_EXAMPLES = 100
 settings.register_profile(
@@ -28,11 +29,14 @@ settings.load_profile(PROFILE)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out the long forms of tests, which `make soak` runs."""
+    """Leave out the long forms of tests, which `make soak` runs. Workers of pytest-xdist start with slow tests."""
     long = [] if IS_SOAK else [item for item in items if item.get_closest_marker("soak")]
     if long:
         config.hook.pytest_deselected(items=long)
         items[:] = [item for item in items if item not in long]
+    workers = getattr(config, "workerinput", {}).get("workercount", 1)
+    if workers > 1:
+        items[:] = in_order(items, workers)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
