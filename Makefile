@@ -30,7 +30,7 @@ COMPILE = $(VENV)-lock/bin/uv pip compile --no-config --quiet --upgrade --univer
 AS_LOCKED = $(COMPILE) --python-version 3.11 --constraint $(LOCK)
 
 .PHONY: run test check lint types tests fast-tests soak coverage lock hooks docs reference dist version chart web programs screenshots
-.PHONY: bench bench-baseline bench-compare performance bench-up bench-live bench-one-object mutants figures format clean
+.PHONY: bench bench-baseline bench-compare performance bench-up bench-live bench-one-object mutants figures costly format clean
 
 run: $(RUNS)  ## start a cluster, apply the examples, and show pods placed, one pending, and a preemption
 	$(VENV)/bin/mooring up --exec 'exec $(PY) examples/up/demonstration.py'
@@ -55,7 +55,7 @@ soak: programs $(COLLECTED)  ## all tests in their full length: every example, s
 	MOORING_TESTS=soak $(PYTEST) -n 4 --dist worksteal
 
 fast-tests: $(COLLECTED)
-	MOORING_TESTS=check $(PYTEST) -n 2 -m "not slow"
+	MOORING_TESTS=check $(PYTEST) -n 2 --dist worksteal -m "not slow"
 
 web:  ## build the dashboard (web/) into src/mooring/dashboard/web/, after its own tests; needs node
 	npm --prefix web ci
@@ -111,6 +111,9 @@ figures: $(READY)  ## sizes, importers, cycles, duplicates and comments of the c
 	$(PY) tools/structure.py --document
 	$(PY) benchmarks/walks.py
 	$(PY) benchmarks/reading_walks.py
+
+costly: $(READY)  ## measure which tests `make check` leaves out: tests/costly_tests.txt
+	$(PY) tools/costly_tests.py
 
 format: $(READY)
 	$(VENV)/bin/ruff format $(CODE)
