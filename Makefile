@@ -9,8 +9,9 @@ READY  := $(VENV)/.ready
 # Tests are compiled, once. Else each worker compiles all of them: 20 s of CPU time.
 COLLECTED := $(VENV)/.collected
 CODE   := src tests examples benchmarks tools
-TYPES   = $(VENV)/bin/mypy --num-workers 2 $(CODE)
-# Types are checked while tests wait. What mypy prints comes last, and a failure of either one is a failure.
+TYPES   = $(VENV)/bin/mypy $(CODE)
+# Types are checked while tests wait. What mypy prints comes last, and a failure of either one is a failure. It has one process
+# here: on busy cores, workers of mypy start too late for it and end it.
 define BESIDE_TYPES
 @$(TYPES) >$(VENV)/types.txt 2>&1 & mypy=$$!; $(MAKE) --no-print-directory $(1); tests=$$?; \
 	wait $$mypy; types=$$?; cat $(VENV)/types.txt; exit $$((tests | types))
@@ -46,7 +47,7 @@ lint: $(READY)
 	$(VENV)/bin/ruff check $(CODE)
 
 types: $(READY)
-	$(TYPES)
+	$(TYPES) --num-workers 2
 
 tests: programs $(COLLECTED)
 	$(PYTEST) -n 4 --dist worksteal  # many tests wait for processes, so that two workers leave half of two cores idle
