@@ -6,7 +6,16 @@ PYTEST := PYTHONDONTWRITEBYTECODE= $(PY) -m pytest
 # What `make run` needs is there; what development needs is there as well.
 RUNS   := $(VENV)/.runs
 READY  := $(VENV)/.ready
+# Tests are compiled, once. Else each worker compiles all of them: 20 s of CPU time.
+COLLECTED := $(VENV)/.collected
 CODE   := src tests examples benchmarks tools
+TYPES   = $(VENV)/bin/mypy $(CODE)
+# Types are checked while tests wait. What mypy prints comes last, and a failure of either one is a failure. It has one process
+# here: on busy cores, workers of mypy start too late for it and end it.
+define BESIDE_TYPES
+@$(TYPES) >$(VENV)/types.txt 2>&1 & mypy=$$!; $(MAKE) --no-print-directory $(1); tests=$$?; \
+	wait $$mypy; types=$$?; cat $(VENV)/types.txt; exit $$((tests | types))
+endef
 LOCK   := requirements-dev.lock
 INSTALL = $(PY) -m pip install --quiet --disable-pip-version-check
 # Lock files are complete, so that pip has nothing to resolve.
@@ -22,30 +31,32 @@ COMPILE = $(VENV)-lock/bin/uv pip compile --no-config --quiet --upgrade --univer
 AS_LOCKED = $(COMPILE) --python-version 3.11 --constraint $(LOCK)
 
 .PHONY: run test check lint types tests fast-tests soak coverage lock hooks docs reference dist version chart web programs screenshots
-.PHONY: bench bench-baseline bench-compare performance bench-up bench-live bench-one-object mutants figures format clean
+.PHONY: bench bench-baseline bench-compare performance bench-up bench-live bench-one-object mutants figures costly format clean
 
 run: $(RUNS)  ## start a cluster, apply the examples, and show pods placed, one pending, and a preemption
 	$(VENV)/bin/mooring up --exec 'exec $(PY) examples/up/demonstration.py'
 
-test: lint types tests  ## everything CI runs
+test: lint  ## everything CI runs: lint, and types beside all tests
+	$(call BESIDE_TYPES,tests)
 
-check: lint types fast-tests  ## the inner loop: lint, types, layers, fast tests
+check: lint  ## the inner loop: lint, and types beside the fast tests
+	$(call BESIDE_TYPES,fast-tests)
 
 lint: $(READY)
 	$(VENV)/bin/ruff format --check $(CODE)
 	$(VENV)/bin/ruff check $(CODE)
 
 types: $(READY)
-	$(VENV)/bin/mypy --num-workers 2 $(CODE)
+	$(TYPES) --num-workers 2
 
-tests: $(READY) programs
+tests: programs $(COLLECTED)
 	$(PYTEST) -n 4 --dist worksteal  # many tests wait for processes, so that two workers leave half of two cores idle
 
-soak: $(READY) programs  ## all tests in their full length: every example, seed and hour; for the night
+soak: programs $(COLLECTED)  ## all tests in their full length: every example, seed and hour; for the night
 	MOORING_TESTS=soak $(PYTEST) -n 4 --dist worksteal
 
-fast-tests: $(READY)
-	MOORING_TESTS=check $(PYTEST) -n 2 -m "not slow"
+fast-tests: $(COLLECTED)
+	MOORING_TESTS=check $(PYTEST) -n 2 --dist worksteal -m "not slow"
 
 web:  ## build the dashboard (web/) into src/mooring/dashboard/web/, after its own tests; needs node
 	npm --prefix web ci
@@ -102,6 +113,9 @@ figures: $(READY)  ## sizes, importers, cycles, duplicates and comments of the c
 	$(PY) benchmarks/walks.py
 	$(PY) benchmarks/reading_walks.py
 
+costly: $(READY)  ## measure which tests `make check` leaves out: tests/costly_tests.txt
+	$(PY) tools/costly_tests.py
+
 format: $(READY)
 	$(VENV)/bin/ruff format $(CODE)
 	$(VENV)/bin/ruff check --fix $(CODE)
@@ -144,6 +158,9 @@ $(READY): $(RUNS) $(LOCK) requirements-uv.lock
 	@$(PINNED) -r requirements-uv.lock
 	@$(QUICKLY) -r $(LOCK) || $(PINNED) -r $(LOCK)
 	@touch $@
+
+$(COLLECTED): $(READY)
+	@$(PYTEST) --collect-only -qq >$@ || rm $@  # a fault is for the tests to tell
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .coverage* htmlcov build dist site

@@ -11,8 +11,13 @@ sys.path.insert(0, str(Path(__file__).parent))
 sys.path.append(str(Path(__file__).parent.parent / "examples"))
 
 from how_many import IS_SOAK, PROFILE, examples
+from run_order import in_order
 
 ALL_EXAMPLES = 100
+LEFT_OUT = frozenset(
+    Path(__file__).with_name("costly_tests.txt").read_text().splitlines() if PROFILE == "check" else ()
+)
+"""Tests that `make check` leaves out; tools/costly_tests.py measures them."""
 settings.register_profile(
     "soak", deadline=None, derandomize=True, max_examples=ALL_EXAMPLES, suppress_health_check=[HealthCheck.too_slow]
 )
@@ -28,11 +33,19 @@ settings.load_profile(PROFILE)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out the long forms of tests, which `make soak` runs."""
-    long = [] if IS_SOAK else [item for item in items if item.get_closest_marker("soak")]
-    if long:
-        config.hook.pytest_deselected(items=long)
-        items[:] = [item for item in items if item not in long]
+    """Leave out tests that the profile has no time for. Workers of pytest-xdist start with slow tests."""
+    left_out = [item for item in items if _is_left_out(item)]
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if not _is_left_out(item)]
+    workers = getattr(config, "workerinput", {}).get("workercount", 1)
+    if workers > 1:
+        items[:] = in_order(items, workers)
+
+
+def _is_left_out(item: pytest.Item) -> bool:
+    """The long form of a test, which only `make soak` runs, or a costly test, which `make check` does not run."""
+    return (not IS_SOAK and item.get_closest_marker("soak") is not None) or item.nodeid.partition("[")[0] in LEFT_OUT
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

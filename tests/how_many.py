@@ -22,6 +22,11 @@ def examples(number: int) -> int:
     return max(1, number * SHARE // 100)
 
 
+def costly_examples(number: int) -> int:
+    """A third of `examples(number)`: for tests that would take a hundredth of the CPU time of the whole run by themselves."""
+    return examples(number) if IS_SOAK else max(1, examples(number) // 3)
+
+
 def some_of(cases: "Sequence[Case]", fewest: int = 1) -> "Sequence[Case]":
     """The part of the cases that the profile asks for, spread evenly over all of them."""
     count = max(fewest, len(cases) * SHARE // 100)

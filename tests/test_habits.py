@@ -5,6 +5,7 @@ import subprocess
 import tomllib
 from pathlib import Path
 
+import pytest
 import yaml
 
 from programs import MAKE
@@ -16,11 +17,29 @@ HOOKS = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 
 
-def test_ci_calls_what_make_test_consists_of() -> None:
-    parts = re.search(r"^test: ([\w -]+?)  ##", MAKEFILE, re.MULTILINE)
-    assert parts is not None
-    steps = WORKFLOW["jobs"]["test"]["steps"]
-    assert [step["run"] for step in steps if "run" in step] == [f"make {target}" for target in parts[1].split()]
+def test_ci_calls_make_test() -> None:
+    assert [step["run"] for step in WORKFLOW["jobs"]["test"]["steps"] if "run" in step] == ["make test"]
+
+
+@pytest.mark.parametrize(("mypy", "tests", "status"), [(0, 0, 0), (1, 0, 2), (0, 2, 2), (1, 2, 2)])
+def test_make_test_fails_if_types_or_tests_do_and_tells_of_types_last(
+    tmp_path: Path, mypy: int, tests: int, status: int
+) -> None:
+    """`make test` itself, with programs in the environment that say their name and have a status."""
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    for name, code in {"ruff": 0, "mypy": mypy, "python": 0}.items():
+        text = f"#!/bin/sh\necho {name} $*\ncase $* in *worksteal*) exit {tests};; esac\nexit {code}\n"
+        (programs / name).write_text(text)
+        (programs / name).chmod(0o755)
+    for stamp in (".runs", ".ready"):
+        (tmp_path / stamp).touch()
+    command = [MAKE.required(), "--no-print-directory", f"VENV={tmp_path}", "test"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == status
+    ran = [line for line in done.stdout.splitlines() if line.startswith(("ruff", "python", "mypy"))]
+    assert [line.split()[0] for line in ran] == ["ruff", "ruff", "python", "python", "mypy"], done.stdout
+    assert "--dist worksteal" in ran[-2] and "src tests" in ran[-1]
 
 
 def test_ci_runs_on_the_versions_that_the_package_supports() -> None:

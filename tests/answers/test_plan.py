@@ -340,7 +340,7 @@ def test_a_plan_always_fits_and_none_is_below_the_bound(
 # ---- the set of benchmarks
 
 
-@pytest.mark.parametrize("seed", [3, pytest.param(7, marks=pytest.mark.slow), pytest.param(10, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("seed", [3, pytest.param(7, marks=pytest.mark.soak), pytest.param(10, marks=pytest.mark.soak)])
 def test_plans_of_the_generated_set_are_near_the_lower_bound(seed: int) -> None:
     objects, offers = a_case(seed, pending=80)
     loaded = load(objects)

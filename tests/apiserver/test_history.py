@@ -65,8 +65,8 @@ def test_small_writes_are_bounded_by_their_number() -> None:
 @pytest.mark.slow
 def test_memory_follows_the_bound_and_not_the_number_of_writes() -> None:
     """As objects these would take 20 times what they take as JSON."""
-    store, limit = Store(history_bytes=4_000_000), 4_000_000
-    lists: list[Any] = [[] for _ in range(50_000)]
+    store, limit = Store(history_bytes=800_000), 800_000
+    lists: list[Any] = [[] for _ in range(10_000)]
     store.create(MAPS, KEY, an_object(data=lists))
     tracemalloc.start()
     try:
@@ -75,7 +75,7 @@ def test_memory_follows_the_bound_and_not_the_number_of_writes() -> None:
         held_bytes, _ = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert held_bytes < limit + 50_000 * 100, "the history, and the one object that there is"
+    assert held_bytes < limit + 10_000 * 100, "the history, and the one object that there is"
 
 
 def test_a_past_write_is_what_listeners_were_told() -> None:

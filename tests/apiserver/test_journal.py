@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
+from forked_commands import run_mooring
 from mooring.api.api_errors import ApiError
 from mooring.apiserver.journal import RECORD, Journal, JournalError, JournalMark, JournalRecord, read_record
 from mooring.apiserver.store import Store
-from running_cluster import command
 
 MAPS, PODS = "/configmaps", "/pods"
 
@@ -151,12 +151,7 @@ def test_only_one_can_use_a_directory(tmp_path: Path) -> None:
 
 def up(directory: Path) -> tuple[int, str]:
     """`mooring up` on a directory that cannot be used: how it ends, and what it says."""
-    done = subprocess.run(
-        command("up", "-q", "--port", "0", "--data-dir", str(directory), "--exec", "true"),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = run_mooring("up", "-q", "--port", "0", "--data-dir", directory, "--exec", "true")
     assert "Traceback" not in done.stderr
     return done.returncode, done.stderr
 

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
+from forked_commands import run_mooring
 from mooring.apiserver.journal import FORMAT, Journal, JournalError, JournalMark, JournalRecord, LossError, read_record
 from mooring.apiserver.store import Store, version_of
-from running_cluster import command
 
 MAPS = "/configmaps"
 COUNT = 20
@@ -391,8 +391,7 @@ def test_another_process_that_comes_between(home: Path, monkeypatch: pytest.Monk
 
 
 def up(directory: Path, *more: str) -> tuple[int, str]:
-    arguments = ("up", "-q", "--port", "0", "--nodes", "0", "--data-dir", str(directory), "--exec", "true", *more)
-    done = subprocess.run(command(*arguments), capture_output=True, text=True, check=False)
+    done = run_mooring("up", "-q", "--port", "0", "--nodes", "0", "--data-dir", directory, "--exec", "true", *more)
     assert "Traceback" not in done.stderr
     return done.returncode, done.stderr
 

@@ -37,7 +37,7 @@ class NotedDoings:
 done: list[tuple[str, str]] = []
 
 
-@pytest.fixture(scope="module", params=[5, 5000], ids=["5 nodes", "5,000 nodes"])
+@pytest.fixture(scope="module", params=[5, pytest.param(5000, marks=pytest.mark.soak)], ids=["5 nodes", "5,000 nodes"])
 def dashboard(request: pytest.FixtureRequest) -> Iterator[ShownDashboard]:
     def parts() -> DashboardParts:
         source = ShownCluster(request.param)

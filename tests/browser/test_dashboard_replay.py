@@ -18,7 +18,7 @@ PODS: list[dict[str, Any]] = [
 ]
 
 
-@pytest.fixture(scope="module", params=[5, 5000], ids=["5 nodes", "5,000 nodes"])
+@pytest.fixture(scope="module", params=[5, pytest.param(5000, marks=pytest.mark.soak)], ids=["5 nodes", "5,000 nodes"])
 def dashboard(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ShownDashboard]:
     directory = tmp_path_factory.mktemp("recording")
     with shown(lambda: recorded_parts(directory, request.param, PODS)) as dashboard:

@@ -1,23 +1,19 @@
 """`mooring up`, `nodes`, `run` and `snapshot`: what they refuse, and with which words and status."""
 
 import os
-import subprocess
 from pathlib import Path
 
 import pytest
 
-from running_cluster import a_process, command
+from forked_commands import Ran, run_mooring
+from running_cluster import a_process
 
 pytestmark = pytest.mark.slow
 
-PATIENCE_S = 60
 
-
-def ran(*arguments: str, **environment: str) -> "subprocess.CompletedProcess[str]":
+def ran(*arguments: str, **environment: str) -> Ran:
     settings = {**os.environ, "KUBECONFIG": "/nowhere", "HOME": "/nowhere", **environment}
-    return subprocess.run(
-        command(*arguments), capture_output=True, text=True, env=settings, timeout=PATIENCE_S, check=False
-    )
+    return run_mooring(*arguments, environment=settings)
 
 
 @pytest.mark.parametrize(

@@ -218,7 +218,7 @@ def test_what_plugins_print_in_worker_processes_goes_to_standard_error(cluster: 
 
 @pytest.mark.slow
 def test_a_sweep_that_is_killed_goes_on_where_it_was(tmp_path: Path) -> None:
-    (tmp_path / "day.yaml").write_text(PLAN.replace("40", "400"))
+    (tmp_path / "day.yaml").write_text(PLAN.replace("40", "150"))
     command = ["compare", "--generate", str(tmp_path / "day.yaml"), "--vary", "seed=1,2,3,4,5,6,7,8", "-o", "json"]
     results = tmp_path / "r.csv"
     on_two = [*command, "--processes", "2", "--results", str(results)]

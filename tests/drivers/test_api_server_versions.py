@@ -319,7 +319,7 @@ def test_kinds_that_disappear_are_forgotten_without_a_loop_of_errors() -> None:
 def test_an_upgrade_under_load_loses_nothing(before: Release, after: Release) -> None:
     """Pods with claims come all the time. Every pod is bound, no device is allocated twice, and what changed while the
     server was down is seen."""
-    count = 120
+    count = 60
 
     async def main() -> None:
         async with a_stage(before) as stage:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from how_many import examples
+from how_many import costly_examples
 from mooring.kit.clock import NS_PER_S
 from mooring.state.check.check import SelfCheck
 from virtual_cluster import VirtualCluster
@@ -174,5 +174,5 @@ def test_checks_find_nothing_in_a_busy_cluster() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [2, pytest.param(3, marks=pytest.mark.soak)])
 def test_checks_find_nothing_in_a_busy_hour(seed: int) -> None:
-    seconds = examples(3600)
+    seconds = costly_examples(3600)
     assert _run(seed, seconds).checks > seconds / 36

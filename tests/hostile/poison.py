@@ -34,7 +34,8 @@ MOST_MEMORY_MIB = 100.0
 PATIENCE_S = 60.0
 PROBES = 5
 SETTLE_S = 1.0
-"""How long a poison is given to work after it was sent, while probes go on."""
+"""How long a poison is given to work after it was sent, while probes go on. Where nothing is timed, the probes of the next
+poison meet what comes later."""
 ROOM = {"cpu": "4", "memory": "16Gi", "pods": "110"}
 EVERY_POD_TOLERATES = [{"operator": "Exists"}]
 
@@ -148,12 +149,13 @@ def try_poison(target: Target, poison: Poison, is_timed: bool = True) -> Outcome
     target.forget_peak()
     sender = threading.Thread(target=_send, args=(target.client, poison.steps(), outcome.faults))
     sender.start()
-    ends = time.monotonic() + SETTLE_S
+    settle_s = SETTLE_S if is_timed else 0.0
+    ends = time.monotonic() + settle_s
     number = 0
     while number < PROBES or sender.is_alive() or time.monotonic() < ends:
         outcome.waited_s = max(outcome.waited_s, _probe(target.client, f"probe-{number}"))
         number += 1
-        ends = ends if sender.is_alive() else min(ends, time.monotonic() + SETTLE_S)
+        ends = ends if sender.is_alive() else min(ends, time.monotonic() + settle_s)
     sender.join()
     outcome.faults += [f"{name} has no node" for name in poison.placed if not _is_placed(target.client, name)][:1]
     _send(target.client, poison.cleaning(), outcome.faults)

@@ -23,6 +23,7 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
+from forked_commands import run_mooring
 from hostile_text import FORGED, HOSTILE, MARK, PLUGIN, write_world
 from how_many import some_of
 from mooring.cli.main import main
@@ -65,18 +66,6 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> World:
     contexts = [{"name": name, "context": {}} for name in (HOSTILE, "plain")]
     world["kubeconfig"].write_text(yaml.safe_dump({"contexts": contexts}))
     return world
-
-
-def run(*arguments: object, stdin: bytes = b"", **variables: str) -> "subprocess.CompletedProcess[bytes]":
-    """A command as a program of its own: with the hook for bugs, the streams and the encoding that users have."""
-    return subprocess.run(
-        command(*map(str, arguments)),
-        input=stdin,
-        capture_output=True,
-        timeout=120,
-        check=False,
-        env={**os.environ, "PYTHONUTF8": "1", **variables},
-    )
 
 
 # ---- all commands
@@ -197,7 +186,7 @@ def _free_port() -> int:
 
 @pytest.fixture(scope="module")
 def recorded(world: World) -> None:
-    run("simulate", world.cluster, "--record", world["recording"])
+    run_mooring("simulate", world.cluster, "--record", world["recording"])
 
 
 @pytest.mark.slow
@@ -210,13 +199,12 @@ def test_no_text_of_a_tenant_reaches_a_terminal_as_it_is(name: str, world: World
             if name == "conform"
             else b"next\ndecision\nqueue\nexplain pod\nnode node\n"
         )
-        ran = run(*name.split(), *filled(arguments, world), stdin=stdin)
-        for stream in (ran.stdout, ran.stderr):
-            text = stream.decode()
+        ran = run_mooring(*name.split(), *filled(arguments, world), stdin=stdin)
+        for text in (ran.stdout, ran.stderr):
             check_shown(text)
             assert "Traceback (most" not in text or "--debug" in arguments, text
             seen += text
-        check_form(arguments, ran.stdout.decode(), ran.returncode)
+        check_form(arguments, ran.stdout, ran.returncode)
     assert MARK in seen or name not in SHOWING
 
 
@@ -270,8 +258,8 @@ class Elements(HTMLParser):
 )
 def test_reports_have_text_and_no_elements_of_tenants(arguments: list[str], world: World) -> None:
     path = world[f"{arguments[0]}-page.html"]
-    ran = run(*filled(arguments, world), "--html", path)
-    assert ran.returncode in (0, 1), ran.stderr.decode()
+    ran = run_mooring(*filled(arguments, world), "--html", path)
+    assert ran.returncode in (0, 1), ran.stderr
     page = path.read_text()
     elements = Elements()
     elements.feed(page)
@@ -283,8 +271,8 @@ def test_reports_have_text_and_no_elements_of_tenants(arguments: list[str], worl
 
 @pytest.mark.slow
 def test_tables_of_spreadsheets_have_no_formulas(world: World) -> None:
-    run(*filled(["simulate", *RUNS["simulate"][2]], world))
-    run(*filled(["compare", *RUNS["compare"][0]], world))
+    run_mooring(*filled(["simulate", *RUNS["simulate"][2]], world))
+    run_mooring(*filled(["compare", *RUNS["compare"][0]], world))
     for name in ("stays.csv", "runs.csv"):
         with world[name].open(newline="") as file:
             rows = [*csv.reader(file)]
@@ -379,11 +367,11 @@ def test_a_dump_takes_the_place_of_no_device(flags: tuple[str, ...], world: Worl
 
 
 def test_errors_that_cannot_be_written_leave_the_answer(world: World) -> None:
-    plain = run("dump", "-o", "-", *filled([*ASKING], world))
+    plain = run_mooring("dump", "-o", "-", *filled([*ASKING], world))
     for redirection in ("2>&-", "2>/dev/full"):
         line = f"{shlex.join(command('dump', '-o', '-', *filled([*ASKING], world)))} {redirection}"
         ran = subprocess.run([BASH.required(), "-c", line], stdout=subprocess.PIPE, check=False)
-        assert (ran.returncode, len(ran.stdout)) == (0, len(plain.stdout))
+        assert (ran.returncode, len(ran.stdout)) == (0, len(plain.stdout.encode()))
 
 
 def test_a_bug_of_the_program_shows_no_text_as_it_is() -> None:

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from build import a_node, a_pod
 from gangs import GROUP_GATES, GangWorld, a_group, a_member
+from how_many import examples
 from mooring.cluster.cluster import Cluster
 from mooring.cluster.nodes.ranks import start_ns
 from mooring.framework.contract.intents import Evict, Intent
@@ -157,7 +158,7 @@ def victims_of_one_attempt(world: GangWorld) -> list[str]:
 
 
 @given(clusters())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 def test_members_on_other_nodes_need_not_be_asked_about(case: dict[str, Any]) -> None:
     """Where filters look at one node at a time, the answer is that of all members."""
     found = victims_of_one_attempt(staged(case))
@@ -167,7 +168,7 @@ def test_members_on_other_nodes_need_not_be_asked_about(case: dict[str, Any]) ->
 
 
 @given(clusters())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 def test_what_holds_whoever_leaves(case: dict[str, Any]) -> None:
     """The group fits once its victims have left; groups leave whole; no gang holds room for a part of it; victims have a
     lower priority."""

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from build import a_node, a_pod
 from device_building import a_claim, a_class, a_device, a_slice, an_allocation
 from gangs import GROUP_GATES, a_group
+from how_many import examples
 from mooring.drivers.simulated_driver import START_NS, Driver
 from mooring.framework import config
 from mooring.framework.contract.events import Change, Registration
@@ -170,7 +171,7 @@ def without_keys(plugin: Plugin) -> Sequence[Registration]:
 ALL_REGISTRATIONS = hints.registrations_of
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(st.lists(STEPS, min_size=5, max_size=40))
 def test_pods_move_as_if_every_pod_was_asked_about(steps: list[Step]) -> None:
     world = World()

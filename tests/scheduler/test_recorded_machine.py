@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import rule
 
-from how_many import examples
+from how_many import costly_examples, examples
 from mooring.framework.contract.context import SchedulingContext
 from mooring.framework.contract.points import Handle, Wait
 from mooring.framework.contract.status import Rejection
@@ -28,7 +28,7 @@ from mooring.state.recording.run_files import RecordingLimits
 from mooring.state.recording.run_reading import runs_in
 from mooring.state.replay.replayer import Replayer
 
-EXAMPLES = examples(int(os.environ.get("MOORING_STEPS", "1000")) // 50)
+EXAMPLES = max(3, costly_examples(int(os.environ.get("MOORING_STEPS", "1000")) // 50))
 
 
 class SteadyGatekeeper(Gatekeeper):
@@ -103,7 +103,7 @@ class RecordedMachine(machine.SchedulerMachine):
         recorded = self.recorders[0].figures
         assert recorded.lost_steps == 0
         starts = [segment.header.started_ns for segment in run.segments[1:]]
-        for start in [None, *Random(len(starts)).sample(starts, min(len(starts), 5))]:
+        for start in [None, *Random(len(starts)).sample(starts, min(len(starts), examples(7)))]:
             replayer = Replayer(run, _plugins())
             count = 0
             for step in replayer.steps(start):

@@ -13,7 +13,7 @@ import pytest
 from delayed_cluster import CAREFUL, CONFIG, DEFAULT, DelayedCluster, registry
 from test_state_machine import LATE, NODE_NAMES, NODE_PARTS, POD_CHANGES, TRAITS, SchedulerMachine, excuse
 
-from how_many import IS_SOAK, examples
+from how_many import costly_examples
 from mooring.kit.clock import NS_PER_S
 from mooring.model.meta import KubeObject
 from mooring.scheduler.inputs import Input
@@ -157,7 +157,7 @@ def test_checks_find_nothing_in_chaos(seed: int) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [2, pytest.param(3, marks=pytest.mark.soak)])
 def test_checks_find_nothing_in_an_hour_of_chaos(seed: int) -> None:
-    until_s = examples(HOUR_S) / (1 if IS_SOAK else 2)
+    until_s = costly_examples(HOUR_S)
     assert _run(seed, lambda chaos: chaos.world.elapsed_s > until_s, interval_s=10).checks > until_s / 18
 
 

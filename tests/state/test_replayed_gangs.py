@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from build import a_node
 from gangs import GROUP_GATES, a_group, a_member
+from how_many import examples
 from mooring.inputs.arrivals import Arrival
 from mooring.kit.clock import NS_PER_S
 from mooring.model.meta import KubeObject
@@ -70,7 +71,7 @@ def test_a_gang_preempts_another() -> None:
 
 
 @pytest.mark.slow
-@settings(deadline=None, max_examples=15)
+@settings(deadline=None, max_examples=examples(50))
 @given(
     st.lists(
         st.tuples(
