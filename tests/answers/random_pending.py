@@ -33,12 +33,32 @@ def a_cluster(seed: int) -> list[Written]:
     dice = Dice(seed)
     nodes = [_node(dice, f"n{i}") for i in range(dice.choice((0, 1, 1, *range(2, 7), *range(2, 7))))]
     objects = [*nodes, *_classes(), *_claims()]
-    running = (
-        [_running(dice, f"p{i}", dice.choice(nodes)["metadata"]["name"]) for i in range(dice.randint(0, 10))]
-        if nodes
-        else []
-    )
+    running = [pod for i in range(dice.randint(0, 12)) if (pod := _placed(dice, f"p{i}", nodes)) is not None]
+    for node in nodes:
+        del node["room"]
     return [*objects, *running, _wanted(dice)]
+
+
+def _placed(dice: Dice, name: str, nodes: list[Written]) -> Written | None:
+    """A pod on one of the nodes, if that has room for it."""
+    if not nodes:
+        return None
+    node = dice.choice(nodes)
+    pod = _running(dice, name, node["metadata"]["name"])
+    asked = {**pod["spec"]["containers"][0]["resources"]["requests"], "pods": "1"}
+    room = node["room"]
+    if any(room.get(resource, 0) < _number(amount) for resource, amount in asked.items()):
+        return None
+    for resource, amount in asked.items():
+        room[resource] -= _number(amount)
+    return pod
+
+
+def _number(amount: str) -> float:
+    for suffix, factor in (("m", 0.001), ("Mi", 2.0**20), ("Gi", 2.0**30)):
+        if amount.endswith(suffix):
+            return float(amount.removesuffix(suffix)) * factor
+    return float(amount)
 
 
 def _node(dice: Dice, name: str) -> Written:
@@ -57,7 +77,15 @@ def _node(dice: Dice, name: str) -> Written:
         spec["taints"].append({"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"})
     status = {"allocatable": room, "capacity": dict(room)}
     metadata = {"name": name, "labels": labels}
-    return {"apiVersion": "v1", "kind": "Node", "metadata": metadata, "spec": spec, "status": status}
+    free = {resource: _number(amount) for resource, amount in room.items()}
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": metadata,
+        "spec": spec,
+        "status": status,
+        "room": free,
+    }
 
 
 def _classes() -> list[Written]:

@@ -39,6 +39,9 @@ _CHANGES: Mapping[str, tuple[OnNode, ...]] = {
     SPREAD: (spread_on,),
     "InterPodAffinity": (relate_on,),
     "VolumeBinding": (volumes_on,),
+    "VolumeRestrictions": (volumes_on,),
+    "VolumeZone": (volumes_on,),
+    "NodeVolumeLimits": (volumes_on,),
 }
 """By the plugin that rejects. Where pods that leave can help, that is tried as well."""
 
@@ -76,7 +79,8 @@ class CombinedSearch:
         self._branches: list[_Branch] = []
         self._numbers = count()
         self._seen: set[tuple[str, frozenset[str]]] = set()
-        self._found: dict[str, Cure] = {}
+        self._found: list[Cure] = []
+        self._named: set[frozenset[str]] = set()
         self._left: dict[str, int] = {}
         nomination = patient.trials.nominate(patient.pod) if patient.budget.is_left() else None
         self._evicts_anyway = nomination is not None
@@ -92,7 +96,7 @@ class CombinedSearch:
                     cures = self._ask(branch.node, branch.patient)
                 for cure in cures:
                     self._name(branch.patient, cure)
-        return [*self._found.values()]
+        return self._found
 
     def _push(self, node: str, patient: Patient) -> None:
         made = self._made(patient)
@@ -119,19 +123,26 @@ class CombinedSearch:
             node = patient.node_for(patient.pod) if made else None
             return [patient.cure(None, node)] if node is not None else []
         if len(made) < MOST_CHANGES:
-            for change in changes_for(patient, row, reason, is_first=not made):
+            for change in changes_for(patient, row, reason):
                 self._push(name, patient.after(change))
         return [*by_evicting(patient)] if made and reason.can_evict and not self._evicts_anyway else []
 
     def _name(self, patient: Patient, cure: Cure) -> None:
-        """Keep a cure, if no part of it suffices and another search does not find it."""
+        """Keep a cure, if no part of it suffices and no other search finds it."""
         made = self._made(patient)
         kind = made[0].kind if len(made) == 1 else ""
-        if (not kind or kind in _REPORTED_ALONE or cure.victims) and cure.change not in self._found:
-            if len(made) > 1 and (cure.cost >= self._below or self._is_too_much(made, bool(cure.victims))):
-                return
-            self._found[cure.change] = _ordered(self._patient, patient, cure)
-            self._left[kind] = self._left.get(kind, EACH) - 1
+        evicts = len(cure.victims) > sum(len(change.victims) for change in made)
+        if kind and not evicts and kind not in _REPORTED_ALONE:
+            return
+        if not kind and (cure.cost >= self._below or self._is_too_much(made, evicts)):
+            return
+        # With another amount a request is lowered for another node, where more would have to be given up.
+        alike = frozenset(change.kind if change.kind == "lower-request" else change.text for change in made)
+        if alike in self._named:
+            return
+        self._named.add(alike)
+        self._found.append(_ordered(self._patient, patient, cure))
+        self._left[kind] = self._left.get(kind, EACH) - 1
 
     def _is_too_much(self, made: tuple[CureChange, ...], evicts: bool) -> bool:
         """Whether the pod gets a node with fewer of the changes."""
@@ -157,11 +168,11 @@ def _ordered(base: Patient, patient: Patient, cure: Cure) -> Cure:
     )
 
 
-def changes_for(patient: Patient, row: int, reason: Reason, is_first: bool) -> Iterator[CureChange]:
-    """The changes that may take a reason away. Pods that leave are no first change: another search tries that."""
+def changes_for(patient: Patient, row: int, reason: Reason) -> Iterator[CureChange]:
+    """The changes that may take a reason away."""
     for each in _CHANGES.get(reason.plugin, ()):
         yield from each(patient, row)
-    if reason.can_evict and not is_first:
+    if reason.can_evict:
         yield from remove_on(patient, row)
 
 
@@ -185,6 +196,7 @@ def nodes_to_ask(patient: Patient) -> list[str]:
 def by_combinations(patient: Patient, below: float) -> list[Cure]:
     """Several changes for nodes that are there, if they cost less than the cheapest other cure, which `below` is the cost
     of; and single changes of nodes and of pods there."""
+    patient = replace(patient, budget=patient.budget.half())
     return CombinedSearch(patient, below).run((node, patient) for node in nodes_to_ask(patient))
 
 

@@ -107,15 +107,22 @@ class CountsDecisions(Protocol):
 class SearchBudget:
     """How many decisions a search may still make."""
 
-    def __init__(self, trials: CountsDecisions, decisions: int) -> None:
-        self._trials = trials
+    def __init__(self, trials: CountsDecisions, decisions: int, whole: "SearchBudget | None" = None) -> None:
+        """`whole` is the budget that this one is a part of."""
+        self._trials, self._whole = trials, whole
         self._limit = trials.decisions + decisions
         self.was_exhausted = False
+
+    def half(self) -> "SearchBudget":
+        """A budget of half of the decisions that are left, for a search that must leave some to the next one."""
+        return SearchBudget(self._trials, (self._limit - self._trials.decisions) // 2, self)
 
     def is_left(self) -> bool:
         """Whether another decision may be made; a search that is told no gives up."""
         left = self._trials.decisions < self._limit
         self.was_exhausted = self.was_exhausted or not left
+        if not left and self._whole is not None:
+            self._whole.was_exhausted = True
         return left
 
 
