@@ -13,7 +13,7 @@ Written = dict[str, Any]
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 HOSTNAME = "kubernetes.io/hostname"
 CORDON = "node.kubernetes.io/unschedulable"
-SUFFIXES = {"m": Fraction(1, 1000), "Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40, "k": 10**3, "M": 10**6}
+SUFFIXES = {"m": Fraction(1, 1000), "Ki": Fraction(2**10), "Mi": Fraction(2**20), "Gi": Fraction(2**30)}
 
 
 class Misleading(AssertionError):
@@ -68,13 +68,17 @@ def _taken(listed: list[Any], is_meant: Callable[[Any], bool], what: str) -> lis
     return left
 
 
+def _without(listed: list[Any], **fields: str) -> list[Any]:
+    """The list without the items that have these fields; a field that an item lacks is empty."""
+    return _taken(listed, lambda item: all(item.get(name, "") == value for name, value in fields.items()), str(fields))
+
+
 # ---- the pod
 
 
 def ungate(cluster: Manifests, names: str) -> None:
     for name in names.split(", "):
-        gates = cluster.spec["schedulingGates"]
-        cluster.spec["schedulingGates"] = _taken(gates, lambda gate, name=name: gate["name"] == name, name)
+        cluster.spec["schedulingGates"] = _without(cluster.spec["schedulingGates"], name=name)
 
 
 def change_scheduler(cluster: Manifests, new: str, old: str) -> None:
@@ -256,17 +260,13 @@ def uncordon(cluster: Manifests, name: str) -> None:
 def mend(cluster: Manifests, name: str, keys: str) -> None:
     spec = cluster.find("Node", name)["spec"]
     for key in keys.split(", "):
-        spec["taints"] = _taken(spec["taints"], lambda taint, key=key: taint["key"] == key, f"taint {key}")
+        spec["taints"] = _without(spec["taints"], key=key)
 
 
 def untaint(cluster: Manifests, taints: str, name: str) -> None:
     spec = cluster.find("Node", name)["spec"]
     for gone in taints_in(taints):
-        keys = ("key", "effect", "value")
-        meant = [gone.get(key, "") for key in keys]
-        spec["taints"] = _taken(
-            spec["taints"], lambda t, meant=meant, keys=keys: [t.get(key, "") for key in keys] == meant, f"taint {gone}"
-        )
+        spec["taints"] = _without(spec["taints"], **{"value": "", **gone})
 
 
 def label(cluster: Manifests, name: str, labels: str) -> None:

@@ -97,3 +97,86 @@ def test_every_sentence_that_is_carried_out_places_the_pod(part: int) -> None:
     assert verdict.false == []
     assert len(verdict.without) <= WITHOUT_CURE * verdict.pods
     assert len(verdict.kinds) > 10, "the clusters are in trouble of many kinds"
+
+
+# ---- the reader itself: it is not fooled by sentences that say less than they do
+
+
+def a_written_node(**labels: str) -> Written:
+    room = {"cpu": "4", "memory": "8Gi", "pods": "110"}
+    metadata = {"name": "n", "labels": {"kubernetes.io/hostname": "n", **labels}}
+    status = {"allocatable": room, "capacity": dict(room)}
+    return {"apiVersion": "v1", "kind": "Node", "metadata": metadata, "spec": {}, "status": status}
+
+
+def a_written_pod(name: str, cpu: str = "1", **spec: Any) -> Written:
+    container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": cpu}}, "ports": spec.pop("ports", [])}
+    metadata = {"name": name, "namespace": "default", "uid": name}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {"containers": [container], **spec}}
+
+
+def terms(*lines: tuple[str, str]) -> Written:
+    listed = [{"matchExpressions": [{"key": key, "operator": "In", "values": [value]}]} for key, value in lines]
+    return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": listed}}}
+
+
+PORTS: dict[str, Any] = {"ports": [{"containerPort": 80, "hostPort": 80}], "hostNetwork": True}
+PENDING = "the pod is still pending"
+LESS_THAN_ENOUGH: dict[str, tuple[str, list[Written], str]] = {
+    "one of two terms": (
+        "drop the required node affinity disk In [ssd]",
+        [a_written_node(), a_written_pod("wanted", affinity=terms(("disk", "ssd"), ("pool", "gpu")))],
+        PENDING,
+    ),
+    "a port of the network of the node": (
+        "do without hostPort 80",
+        [a_written_node(), a_written_pod("other", nodeName="n", **PORTS), a_written_pod("wanted", **PORTS)],
+        PENDING,
+    ),
+    "a class that never preempts": (
+        "raise the priority from 0 to 1 (PriorityClass never has 500)",
+        [
+            a_written_node(),
+            a_written_pod("other", "4", nodeName="n"),
+            a_written_pod("wanted"),
+            {
+                "apiVersion": "scheduling.k8s.io/v1",
+                "kind": "PriorityClass",
+                "metadata": {"name": "never"},
+                "value": 500,
+                "preemptionPolicy": "Never",
+            },
+        ],
+        "evicts [], not ['default/other']",
+    ),
+    "a pod that is not there": (
+        "remove default/other from m",
+        [a_written_node(), a_written_pod("other", "4", nodeName="n"), a_written_pod("wanted")],
+        "default/other is not on m",
+    ),
+    "another amount": (
+        "lower the cpu request of container c from 9 to 4",
+        [a_written_node(), a_written_pod("wanted", "8")],
+        "c requests 8, not 9",
+    ),
+    "no sentence at all": (
+        "hope for the best",
+        [a_written_node(), a_written_pod("wanted", "8")],
+        "nobody understands: hope for the best",
+    ),
+}
+
+
+@pytest.mark.parametrize(("change", "objects", "fault"), LESS_THAN_ENOUGH.values(), ids=LESS_THAN_ENOUGH.keys())
+def test_a_sentence_that_says_less_than_it_should_is_noticed(change: str, objects: list[Written], fault: str) -> None:
+    victims = ["default/other"] if change.startswith("raise") else []
+    assert fault_of({"change": change, "victims": victims}, objects) == fault
+
+
+def test_a_sentence_that_says_enough_is_believed() -> None:
+    objects = [
+        a_written_node(disk="hdd"),
+        a_written_pod("wanted", "8", affinity=terms(("disk", "ssd"), ("pool", "gpu"))),
+    ]
+    change = "drop the whole of the required node affinity, and lower the cpu request of container c from 8 to 4"
+    assert fault_of({"change": change, "victims": []}, objects) == ""

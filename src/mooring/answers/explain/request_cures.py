@@ -41,12 +41,24 @@ def written(resource: str, amount: int) -> str:
     return str(amount)
 
 
+def overhead_of(pod: Pod, name: str) -> int:
+    """The part of a request that the runtime class gives the pod: containers cannot ask for less of it."""
+    return _units(pod.spec.overhead or {}, name)
+
+
+def in_steps(pod: Pod, name: str, amount: int, least: int = 0) -> int:
+    """The largest request up to an amount for which containers ask in whole steps, and in so many at least."""
+    fixed = overhead_of(pod, name)
+    step = step_of(name, pod.shape.request.get(name, 0) - fixed)
+    return fixed + max((amount - fixed) // step, least) * step
+
+
 class LowerRequests(Relaxation):
     """Requests of resources."""
 
     def relax(self, pod: Pod) -> Pod | None:
         """Every request as small as it can be."""
-        least = {name: min(amount, step_of(name, amount)) for name, amount in pod.shape.request.items() if amount}
+        least = {name: min(amount, in_steps(pod, name, 0, 1)) for name, amount in pod.shape.request.items() if amount}
         return with_requests(pod, least) if least else None
 
     def options(self, patient: Patient, pod: Pod) -> Iterator[CureChange]:
@@ -65,22 +77,20 @@ class LowerRequests(Relaxation):
 
     def _most(self, patient: Patient, pod: Pod, name: str) -> int | None:
         """The largest request of a resource, in whole steps, with which the pod gets a node; None if none helps."""
-        amount = pod.shape.request[name]
-        step = step_of(name, amount)
+        amount = pod.shape.request[name] - overhead_of(pod, name)
 
         def fits(steps: int) -> bool:
-            form = with_requests(pod, {name: steps * step})
+            form = with_requests(pod, {name: in_steps(pod, name, 0, steps)})
             return form is not None and patient.node_for(form) is not None
 
-        steps = _largest(fits, -(-amount // step) - 1)
-        return None if steps is None else steps * step
+        steps = _largest(fits, -(-amount // step_of(name, amount)) - 1)
+        return None if steps is None else in_steps(pod, name, 0, steps)
 
     def _together(self, patient: Patient, pod: Pod, wanted: Mapping[str, int]) -> dict[str, int] | None:
         """Shrink all requests by the same share as little as possible; then give back to each what can be given back."""
 
         def scaled(thousandths: int) -> dict[str, int]:
-            parts = {name: (amount * thousandths // 1000, step_of(name, amount)) for name, amount in wanted.items()}
-            return {name: max(part // step, 1) * step for name, (part, step) in parts.items()}
+            return {name: in_steps(pod, name, amount * thousandths // 1000, 1) for name, amount in wanted.items()}
 
         def fits(lowered: Mapping[str, int]) -> bool:
             form = with_requests(pod, lowered)
@@ -91,12 +101,14 @@ class LowerRequests(Relaxation):
             return None
         lowered = scaled(best)
         for name, amount in wanted.items():
-            step = step_of(name, amount)
             if fits({**lowered, name: amount}):
                 lowered[name] = amount
                 continue
-            more = _largest(lambda steps, name=name, step=step: fits({**lowered, name: steps * step}), amount // step)  # type: ignore[misc]
-            lowered[name] = lowered[name] if more is None else more * step
+            more = _largest(
+                lambda steps, name=name: fits({**lowered, name: in_steps(pod, name, 0, steps)}),  # type: ignore[misc]
+                (amount - overhead_of(pod, name)) // step_of(name, amount),
+            )
+            lowered[name] = lowered[name] if more is None else in_steps(pod, name, 0, more)
         return {name: amount for name, amount in lowered.items() if amount != wanted[name]}
 
 
@@ -124,8 +136,8 @@ def _lower(pod: Pod, lowered: Mapping[str, int]) -> Iterator[CureChange]:
 
 def lower_on(patient: Patient, row: int) -> Iterator[CureChange]:
     """The requests lowered to what a node has left, if it has some of each resource."""
-    short = {name: wants - lack for name, (wants, lack) in _short(patient, row).items()}
-    lowered = {name: free // step_of(name, free) * step_of(name, free) for name, free in short.items() if free > 0}
+    pod, short = patient.pod, {name: wants - lack for name, (wants, lack) in _short(patient, row).items()}
+    lowered = {name: in_steps(pod, name, free) for name, free in short.items() if free > overhead_of(pod, name)}
     if lowered and len(lowered) == len(short):
         yield from _lower(patient.pod, lowered)
 
@@ -145,9 +157,9 @@ def _shrunk(pod: Pod, lack: Mapping[str, int]) -> tuple[float, CureChange | None
     """The change in which a pod gives up as much as is lacking, and the share of its request that this is."""
     asked = pod.shape.request
     left = {name: asked.get(name, 0) - missing for name, missing in lack.items()}
-    if is_daemon(pod) or pod.is_terminating or min(left.values()) <= 0:
+    if is_daemon(pod) or pod.is_terminating or any(left[name] <= overhead_of(pod, name) for name in left):
         return 0, None
-    amounts = {name: amount // step_of(name, amount) * step_of(name, amount) for name, amount in left.items()}
+    amounts = {name: in_steps(pod, name, amount) for name, amount in left.items()}
     form = with_requests(pod, amounts)
     if form is None:
         return 0, None
@@ -247,7 +259,7 @@ def _with_request(pod: Pod, name: str, amount: int) -> Pod:
     """Take what is too much from the containers, the largest request first, then from sidecars; other init containers get
     at most what sidecars that start before them leave of the amount. Overhead stays as it is."""
     level = pod.spec.resources
-    room = amount - _units(pod.spec.overhead or {}, name)
+    room = amount - overhead_of(pod, name)
     if level is not None and name in (level.requests or {}):
         return with_spec(pod, resources=_lowered(level, name, max(room, 0)))
     containers, init = list(pod.spec.containers), list(pod.spec.init_containers or ())
