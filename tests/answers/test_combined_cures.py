@@ -50,7 +50,7 @@ def test_a_line_of_one_of_several_terms_is_not_dropped_alone() -> None:
     affinity = node_affinity([a_line("disk", "ssd")], [a_line("pool", "gpu")])
     node = a_node("a", labels={"disk": "hdd", "pool": "web"})
     assert told(node, a_pod("wanted", affinity=affinity)) == [
-        ("label node a with disk=ssd instead of disk=hdd", 45),
+        ("label node a with disk=ssd instead of disk=hdd", 65),
         ("drop the whole of the required node affinity", 80),
     ]
 
@@ -188,7 +188,7 @@ def test_three_changes_at_once() -> None:
     assert told(node, a_pod("wanted", "3", nodeSelector={"disk": "ssd"})) == [
         (f"{lower}, and {tolerate}, and select disk=hdd instead of disk=ssd", 109),
         (f"{lower}, and {tolerate}, and drop the node selector disk=ssd", 110),
-        (f"label node a with disk=ssd instead of disk=hdd, and {lower}, and {tolerate}", 115),
+        (f"remove the taint team=ml:NoSchedule from node a, and {lower}, and select disk=hdd instead of disk=ssd", 124),
     ]
 
 

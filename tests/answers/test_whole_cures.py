@@ -134,7 +134,7 @@ def test_a_line_of_the_node_selector_changes_its_value_or_goes() -> None:
     assert rows_of(node, a_pod("wanted", nodeSelector=selector)) == [
         ("change-selector", "select disk=ssd instead of disk=hdd", "a", 39),
         ("drop-selector", "drop the node selector disk=hdd", "a", 40),
-        ("label-node", "label node a with disk=hdd instead of disk=ssd", "a", 45),
+        ("label-node", "label node a with disk=hdd instead of disk=ssd", "a", 65),
     ]
 
 
@@ -388,9 +388,9 @@ def test_two_changes_cost_their_sum_and_each_pair_is_named_once() -> None:
             70,
         ),
         (
-            "label-node+tolerate",
-            "label node a with disk=hdd instead of disk=ssd, and tolerate the taint team=ml:NoSchedule",
+            "remove-taint+change-selector",
+            "remove the taint team=ml:NoSchedule from node a, and select disk=ssd instead of disk=hdd",
             "a",
-            75,
+            84,
         ),
     ]

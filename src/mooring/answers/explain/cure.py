@@ -11,7 +11,7 @@ The cost orders cures, the smallest change first. It is a rough measure of how m
 | claim fewer or other devices                  | 40                                                  |
 | create or bind a volume                       | 45                                                  |
 | free devices that no pod uses                 | 45                                                  |
-| remove a taint from a node, label a node      | 45 for each taint or label                          |
+| remove a taint from a node, label a node      | 45 for each; 20 more for a label with another value |
 | let a node run more pods                      | 45                                                  |
 | move other pods                               | 50, 60 for two                                      |
 | lower a request of another pod                | 55, and up to 20 more for the share that is given up |
@@ -48,6 +48,7 @@ LOWER_REQUEST, GIVE_UP_ALL = 20, 60
 TOLERATE = 30
 CHANGE_RULE = 40
 VOLUME = FREE_CLAIM = CHANGE_NODE = 45
+OTHER_LABEL = 20
 MOVE, ANOTHER_MOVE = 50, 10
 SHRINK_OTHER, OTHERS_SHARE = 55, 20
 RAISE_PRIORITY, VICTIM, BROKEN_BUDGET = 60, 5, 50

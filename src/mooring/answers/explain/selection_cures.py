@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 import msgspec
 
-from mooring.answers.explain.cure import CHANGE_NODE, CHANGE_RULE, CureChange, Patient, Relaxation
+from mooring.answers.explain.cure import CHANGE_NODE, CHANGE_RULE, OTHER_LABEL, CureChange, Patient, Relaxation
 from mooring.answers.trial.counterfactual import with_spec
 from mooring.answers.trial.reasons import show_requirement
 from mooring.model.meta import Requirement
@@ -210,9 +210,8 @@ def label_on(patient: Patient, row: int) -> Iterator[CureChange]:
         return
     parts = [f"{key}={value}{_instead(node.labels, key)}" for key, value in wanted.items()]
     text = f"label node {node.name} with {' and '.join(parts)}"
-    yield CureChange(
-        "label-node", text, CHANGE_NODE * len(wanted), node=node.name, apply_to_node=lambda node: labelled(node, wanted)
-    )
+    cost = CHANGE_NODE * len(wanted) + OTHER_LABEL * sum(key in node.labels for key in wanted)
+    yield CureChange("label-node", text, cost, node=node.name, apply_to_node=lambda node: labelled(node, wanted))
 
 
 def _instead(labels: Mapping[str, str], key: str) -> str:
