@@ -38,6 +38,9 @@ def a_line(key: str, *values: str) -> Written:
     return {"key": key, "operator": "In", "values": list(values)}
 
 
+IN_X = a_line("topology.kubernetes.io/zone", "x")
+
+
 def a_class(name: str, value: int, policy: str | None = None) -> Written:
     item = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name}, "value": value}
     return {**item, **({"preemptionPolicy": policy} if policy else {})}
@@ -286,6 +289,16 @@ def test_a_node_that_the_pod_wants_by_name_is_described_by_it() -> None:
         "add a node without taints named mine that has at least cpu 1, memory 1024Mi, pods 1",
         "mine",
     )
+
+
+def test_a_node_is_described_by_labels_where_one_term_wants_no_name() -> None:
+    by_name = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["a"]}], "matchExpressions": [IN_X]}
+    listed = [by_name, {"matchExpressions": [a_line("disk", "ssd")]}]
+    affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": listed}}}
+    wanted = a_pod("wanted", affinity=affinity)
+    wanted["spec"]["containers"][0]["resources"]["requests"]["example.com/gpu"] = "1"
+    node = "add a node without taints that has at least cpu 1, memory 1024Mi, example.com/gpu 1, pods 1"
+    assert told(a_node("a"), wanted) == [(f"{node} and the labels disk=ssd", 95)]
 
 
 # ---- requests of containers

@@ -254,17 +254,20 @@ def _of_held_back(trials: Counterfactual, pod: Pod, known: PodExplanation) -> Po
         form = change.apply(form)
     if not changes or trials.gate(form) is not None:
         return known
-    decision = trials.decide(form, explain=True)
-    gates = "After its gates are removed" if pod.spec.scheduling_gates else ""
-    name = (
-        f"With schedulerName {form.spec.scheduler_name}" if form.spec.scheduler_name != pod.spec.scheduler_name else ""
-    )
-    when = " and ".join(filter(None, (gates, name and (name[0].lower() + name[1:] if gates else name))))
+    decision, when = trials.decide(form, explain=True), _when_looked_at(pod, form)
     if isinstance(decision, NoFit):
-        reasons = _reasons(trials, form, decision)
-        return replace(known, reasons=reasons, notes=[f"{when}: {decision.message}"])
+        return replace(known, reasons=_reasons(trials, form, decision), notes=[f"{when}: {decision.message}"])
     then = f"it would go to {decision.node}" if isinstance(decision, Placement) else decision.error
     return replace(known, notes=[f"{when}: {then}"])
+
+
+def _when_looked_at(pod: Pod, form: Pod) -> str:
+    """The beginning of a sentence about a form of the pod that the scheduler looks at."""
+    parts = ["after its gates are removed"] if pod.spec.scheduling_gates else []
+    name = form.spec.scheduler_name
+    parts += [f"with schedulerName {name}"] if name != pod.spec.scheduler_name else []
+    text = " and ".join(parts)
+    return text[:1].upper() + text[1:]
 
 
 def _reasons(trials: Counterfactual, pod: Pod, decision: NoFit) -> list[Reason]:

@@ -109,13 +109,11 @@ def _described(patient: Patient, topology: Mapping[str, str]) -> Node | None:
 
 
 def _asked_name(pod: Pod) -> str | None:
-    """The name of the only node that the affinity allows."""
+    """The name of the node that the pod wants, if every term of its affinity names one."""
     required = required_of(pod)
-    for term in (required.node_selector_terms or ()) if required is not None else ():
-        for line in term.match_fields or ():
-            if line.operator == "In" and line.values:
-                return line.values[0]
-    return None
+    terms = (required.node_selector_terms or []) if required is not None else []
+    names = [line.values[0] for t in terms for line in t.match_fields or () if line.operator == "In" and line.values]
+    return names[0] if names and all(term.match_fields for term in terms) else None
 
 
 def _possible_labels(patient: Patient) -> list[dict[str, str]]:
