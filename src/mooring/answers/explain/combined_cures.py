@@ -62,13 +62,15 @@ _ORDER = (
 
 @dataclass(order=True, slots=True)
 class _Branch:
-    """A patient after some changes, and the node that they are made for."""
+    """A patient, the next change that is made for it, and the node that this is for. The change waits until its turn comes:
+    most never do."""
 
     cost: float
     length: int
     number: int
     node: str = field(compare=False)
     patient: Patient = field(compare=False)
+    change: CureChange | None = field(compare=False)
 
 
 class CombinedSearch:
@@ -91,28 +93,32 @@ class CombinedSearch:
             self._push(node, patient)
         while self._branches and self._patient.budget.is_left():
             branch = heappop(self._branches)
-            if self._is_wanted(branch.patient):
-                with branch.patient.changed():
-                    cures = self._ask(branch.node, branch.patient)
+            made = self._made(branch.patient, branch.change)
+            if self._is_wanted(made, branch.cost):
+                patient = branch.patient if branch.change is None else branch.patient.after(branch.change)
+                with patient.changed():
+                    cures = self._ask(branch.node, patient)
                 for cure in cures:
-                    self._name(branch.patient, cure)
+                    self._name(patient, cure)
         return self._found
 
-    def _push(self, node: str, patient: Patient) -> None:
-        made = self._made(patient)
-        key = node, frozenset(change.text for change in made)
-        if len(made) <= MOST_CHANGES and key not in self._seen and self._is_wanted(patient):
+    def _push(self, node: str, patient: Patient, change: CureChange | None = None) -> None:
+        made = self._made(patient, change)
+        key = node, frozenset(each.text for each in made)
+        cost = patient.cost + (change.cost if change is not None else 0)
+        if key not in self._seen and self._is_wanted(made, cost):
             self._seen.add(key)
-            heappush(self._branches, _Branch(patient.cost, len(made), next(self._numbers), node, patient))
+            heappush(self._branches, _Branch(cost, len(made), next(self._numbers), node, patient, change))
 
-    def _made(self, patient: Patient) -> tuple[CureChange, ...]:
-        return patient.made[len(self._patient.made) :]
+    def _made(self, patient: Patient, change: CureChange | None = None) -> tuple[CureChange, ...]:
+        """The changes that the search has made, and the next one."""
+        made = patient.made[len(self._patient.made) :]
+        return made if change is None else (*made, change)
 
-    def _is_wanted(self, patient: Patient) -> bool:
+    def _is_wanted(self, made: tuple[CureChange, ...], cost: float) -> bool:
         """Whether a cure of these changes, or of more, would be named."""
-        made = self._made(patient)
         if len(made) > 1:
-            return patient.cost < self._below and self._left.get("", EACH) > 0
+            return cost < self._below and self._left.get("", EACH) > 0
         return not made or self._left.get(made[0].kind, EACH) > 0
 
     def _ask(self, name: str, patient: Patient) -> list[Cure]:
@@ -124,7 +130,7 @@ class CombinedSearch:
             return [patient.cure(None, node)] if node is not None else []
         if len(made) < MOST_CHANGES:
             for change in changes_for(patient, row, reason):
-                self._push(name, patient.after(change))
+                self._push(name, patient, change)
         return [*by_evicting(patient)] if made and reason.can_evict and not self._evicts_anyway else []
 
     def _name(self, patient: Patient, cure: Cure) -> None:

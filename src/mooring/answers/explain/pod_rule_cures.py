@@ -1,7 +1,7 @@
 """Cures by changing the rules of the pod about other pods, ports and taints."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Literal
 
 import msgspec
@@ -53,21 +53,32 @@ class SpreadLess(Relaxation):
                 change := _larger_skew(patient, pod, each, lambda form: patient.node_for(form) is not None)
             ) is not None:
                 yield change
-            yield _as_preference(pod, each)
+            yield _as_preference(each, _soft_keys(pod))
 
     def together(self, pod: Pod) -> CureChange | None:
-        changes = [_as_preference(pod, each) for each in _hard(pod)]
+        soft = _soft_keys(pod)
+        changes = [_as_preference(each, soft) for each in _hard(pod)]
         if len(changes) < 2:
             return None
         are_plain = all(change.kind == "prefer-spread" and "without" not in change.text for change in changes)
         text = "make all spread constraints ScheduleAnyway" if are_plain else ", and ".join(c.text for c in changes)
-        return CureChange("drop-spread", text, CHANGE_RULE * len(changes), lambda pod: _applied(pod, changes))
+        return CureChange("drop-spread", text, CHANGE_RULE * len(changes), _all_preferred)
 
 
-def _applied(pod: Pod, changes: Iterable[CureChange]) -> Pod:
-    for change in changes:
-        pod = change.apply(pod)
-    return pod
+def _all_preferred(pod: Pod) -> Pod:
+    """The pod with preferences instead of all its hard constraints, one for each label."""
+    soft, left = _soft_keys(pod), []
+    for each in pod.spec.topology_spread_constraints or ():
+        if not _is_hard(each):
+            left.append(each)
+        elif each.topology_key not in soft:
+            left.append(msgspec.structs.replace(each, when_unsatisfiable="ScheduleAnyway", min_domains=None))
+    return with_spec(pod, topology_spread_constraints=left)
+
+
+def _soft_keys(pod: Pod) -> set[str]:
+    """The labels over which the pod has a preference."""
+    return {each.topology_key for each in pod.spec.topology_spread_constraints or () if not _is_hard(each)}
 
 
 def _hard(pod: Pod) -> list[TopologySpreadConstraint]:
@@ -92,11 +103,11 @@ def _larger_skew(
     return CureChange("raise-skew", text, CHANGE_RULE - 1, lambda pod: _with_constraint(pod, key, max_skew=skew))
 
 
-def _as_preference(pod: Pod, constraint: TopologySpreadConstraint) -> CureChange:
-    """The constraint as a preference; without it, if the pod has a preference over the same label. An API server rejects
-    two of them, and minDomains in one."""
-    key, listed = constraint.topology_key, pod.spec.topology_spread_constraints or ()
-    if any(each.topology_key == key and not _is_hard(each) for each in listed):
+def _as_preference(constraint: TopologySpreadConstraint, soft: set[str]) -> CureChange:
+    """The constraint as a preference; without it, if the pod has a preference over the same label, as `soft` says. An API
+    server rejects two of them, and minDomains in one."""
+    key = constraint.topology_key
+    if key in soft:
         text = f"drop the spread over {key} (whenUnsatisfiable: DoNotSchedule)"
         return CureChange("drop-spread", text, CHANGE_RULE, lambda pod: _without_constraint(pod, key))
     more = "" if constraint.min_domains is None else ", without minDomains"
@@ -148,9 +159,10 @@ class DropAffinity(Relaxation):
 def _dropped_terms(pod: Pod) -> Iterator[CureChange]:
     """The pod without one of its required terms."""
     for side, name in _SIDES:
-        for shown in dict.fromkeys(map(_show_term, _terms(pod, side)[:MAX_TERMS])):
-            text = f"drop the required pod {name} {shown}"
-            yield CureChange("drop-affinity", text, CHANGE_RULE, _without_term(side, shown))
+        shown = {_show_term(term): term for term in _terms(pod, side)[:MAX_TERMS]}
+        for words, term in shown.items():
+            text = f"drop the required pod {name} {words}"
+            yield CureChange("drop-affinity", text, CHANGE_RULE, _without_term(side, term))
 
 
 def _terms(pod: Pod, side: Side) -> list[PodAffinityTerm]:
@@ -169,9 +181,13 @@ def _with_terms(pod: Pod, side: Side, terms: list[PodAffinityTerm]) -> Pod:
     return with_spec(pod, affinity=changed)
 
 
-def _without_term(side: Side, shown: str) -> Callable[[Pod], Pod]:
-    """Drop the terms that are shown like this: who reads the sentence cannot tell them apart."""
-    return lambda pod: _with_terms(pod, side, [term for term in _terms(pod, side) if _show_term(term) != shown])
+def _without_term(side: Side, term: PodAffinityTerm) -> Callable[[Pod], Pod]:
+    """Drop the terms that are shown like this one: who reads the sentence cannot tell them apart."""
+
+    def is_meant(other: PodAffinityTerm) -> bool:
+        return (other.topology_key, other.label_selector) == (term.topology_key, term.label_selector)
+
+    return lambda pod: _with_terms(pod, side, [each for each in _terms(pod, side) if not is_meant(each)])
 
 
 def _show_term(term: PodAffinityTerm) -> str:
@@ -298,7 +314,7 @@ def spread_on(patient: Patient, row: int) -> Iterator[CureChange]:
     for each in _hard(patient.pod)[:MAX_TERMS]:
         if (change := _larger_skew(patient, patient.pod, each, fits)) is not None:
             yield change
-        yield _as_preference(patient.pod, each)
+        yield _as_preference(each, _soft_keys(patient.pod))
     if (together := SpreadLess().together(patient.pod)) is not None:
         yield together
 

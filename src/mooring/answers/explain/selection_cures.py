@@ -1,6 +1,7 @@
 """Cures by the choice of nodes: the node selector and the required node affinity of the pod, and labels of nodes."""
 
 from collections.abc import Callable, Iterator, Mapping
+from itertools import chain, islice
 
 import msgspec
 
@@ -29,7 +30,7 @@ class WidenSelection(Relaxation):
 
     def alone(self, patient: Patient, pod: Pod) -> Iterator[CureChange]:
         """The pod without one of the lines."""
-        yield from [*_selector_lines(pod), *_affinity_lines(pod)][:MAX_LINES]
+        yield from islice(chain(_selector_lines(pod), _affinity_lines(pod)), MAX_LINES)
 
     def together(self, pod: Pod) -> CureChange:
         parts = ["the node selector"] if pod.spec.node_selector else []
@@ -162,16 +163,15 @@ def widen_on(patient: Patient, row: int) -> Iterator[CureChange]:
     selector = pod.spec.node_selector or {}
     unequal = [key for key, value in selector.items() if node.labels.get(key) != value]
     terms = _terms(pod)
-    lines, term = min(
-        ((_failing(each, node), each) for each in terms), key=lambda pair: len(pair[0]), default=([], None)
-    )
+    failing = ((_failing(each, node), each) for each in _short_terms(terms))
+    lines, term = min(failing, key=lambda pair: len(pair[0]), default=([], None))
     for key in unequal[:1]:
         if key in node.labels:
             yield _another_value(key, node.labels[key], selector[key])
         yield _dropped_line(key, selector[key])
     if not unequal and lines and term is not None and (len(terms) == 1 or len(_lines(term)) > 1):
         yield _dropped_requirement(term, lines[0], len(terms) > 1)
-    if len(unequal) + len(lines) > 1 or (lines and len(terms) > 1):
+    if len(unequal) + len(lines) > 1 or (terms and (term is None or (lines and len(terms) > 1))):
         yield from _dropped_whole(pod)
 
 
@@ -185,6 +185,11 @@ def _dropped_whole(pod: Pod) -> Iterator[CureChange]:
         yield CureChange("drop-affinity", text, 2 * CHANGE_RULE, lambda pod: _with_required(pod, None))
     if pod.spec.node_selector and required_of(pod) is not None:
         yield WidenSelection().together(pod)
+
+
+def _short_terms(terms: list[NodeSelectorTerm]) -> list[NodeSelectorTerm]:
+    """The terms that are looked at line by line: not too many, and none that is too long."""
+    return [term for term in terms[:MAX_LINES] if len(_lines(term)) <= MAX_LINES]
 
 
 def _failing(term: NodeSelectorTerm, node: Node) -> list[Requirement]:
@@ -229,7 +234,7 @@ def labels_for(pod: Pod, node: Node) -> dict[str, str] | None:
     """The fewest labels that a node has to get so that the pod selects it; None if other labels would have to go."""
     wanted = {key: value for key, value in (pod.spec.node_selector or {}).items() if node.labels.get(key) != value}
     terms = _terms(pod)
-    found = [added for term in terms if (added := _added_for(term, labelled(node, wanted))) is not None]
+    found = [added for term in _short_terms(terms) if (added := _added_for(term, labelled(node, wanted))) is not None]
     if terms and not found:
         return None
     more = min(found, key=len, default={})
