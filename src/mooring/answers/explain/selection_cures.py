@@ -16,6 +16,8 @@ from mooring.model.selectors import compile_node_term
 
 MAX_LINES = 40
 """How many lines of the selection are tried one by one."""
+MAX_LABELS = 5
+"""How many labels a node gets in one change."""
 _OWN_DOMAIN = "kubernetes.io/"
 """Labels with this in their key describe the node itself. People do not set them to make a pod fit."""
 
@@ -211,7 +213,7 @@ def label_on(patient: Patient, row: int) -> Iterator[CureChange]:
     node = patient.trials.cluster.nodes.nodes[row]
     assert node is not None
     wanted = labels_for(patient.pod, node)
-    if not wanted or any(_OWN_DOMAIN in key for key in wanted):
+    if not wanted or len(wanted) > MAX_LABELS or any(_OWN_DOMAIN in key for key in wanted):
         return
     parts = [f"{key}={value}{_instead(node.labels, key)}" for key, value in wanted.items()]
     text = f"label node {node.name} with {' and '.join(parts)}"
