@@ -195,6 +195,15 @@ def test_three_changes_at_once() -> None:
     ]
 
 
+def test_a_node_that_was_left_out_for_its_name_takes_two_changes() -> None:
+    term = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["gone"]}]}
+    affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}}
+    lower = "lower the cpu request of container main from 8 to 4"
+    assert told(a_node("a"), a_pod("wanted", "8", affinity=affinity)) == [
+        (f"{lower}, and drop the required node affinity metadata.name In [gone]", 90),
+    ]
+
+
 def test_combinations_cost_less_than_what_suffices_alone() -> None:
     cordoned = a_node("a", cordoned=True, taints=[TEAM])
     small = a_node("b", "1")

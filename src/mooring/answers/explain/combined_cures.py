@@ -34,6 +34,7 @@ _CHANGES: Mapping[str, tuple[OnNode, ...]] = {
     "NodeUnschedulable": (uncordon_on,),
     "TaintToleration": (tolerate_on, untaint_on, mend_on),
     "NodeAffinity": (widen_on, label_on),
+    "PreFilter": (widen_on,),  # no one plugin is to blame for nodes that are left out; an affinity to names does that
     "NodePorts": (ports_on,),
     "NodeResourcesFit": (lower_on, slots_on, shrink_on),
     SPREAD: (spread_on,),
