@@ -14,13 +14,14 @@ from written import Written, a_node, a_pod
 
 import build
 from device_building import a_claim, a_class, a_device, a_slice, an_ask
-from mooring.answers.explain import cure_search as volumes
 from mooring.answers.explain import cures_by_others as other_nodes
 from mooring.answers.explain import cures_by_others as other_pods
 from mooring.answers.explain import device_cures as devices
-from mooring.answers.explain import pod_rule_cures as node_choice
 from mooring.answers.explain import pod_rule_cures as relations
-from mooring.answers.explain.cure import Cure, Patient, PodChange, SearchBudget
+from mooring.answers.explain import priority_cures as priorities
+from mooring.answers.explain import selection_cures as node_choice
+from mooring.answers.explain import volume_cures as volumes
+from mooring.answers.explain.cure import Cure, CureChange, Patient, SearchBudget
 from mooring.answers.explain.cure_search import find_cures
 from mooring.answers.explain.cures_by_others import kinds_of_nodes, one_more_like
 from mooring.answers.explain.device_cures import by_fewer_devices
@@ -127,7 +128,9 @@ def test_what_is_given_up_together_is_given_back_where_there_is_room() -> None:
     wanted["spec"]["containers"][0]["resources"]["requests"][GPU] = "2"
     patient = a_patient(node, wanted)
     (change,) = LowerRequests().options(patient, patient.pod)
-    assert change.text == f"lower the cpu request from 4 to 3 and the {GPU} request from 2 to 1"
+    assert change.text == (
+        f"lower the cpu request of container main from 4 to 3 and the {GPU} request of container main from 2 to 1"
+    )
     assert change.cost == 20 + 60 * 0.5
     assert change.apply(patient.pod).shape.request == {"cpu": 3000, "memory": 4096 * MEBI, GPU: 1}
 
@@ -184,13 +187,14 @@ def test_a_sidecar_counts_with_the_containers() -> None:
     first = {"name": "i", "resources": {"requests": {"cpu": "5"}}}
     main = {"name": "c", "resources": {"requests": {"cpu": "3"}}}
     form = with_requests(build.a_pod(containers=[main], initContainers=[sidecar, first]), {"cpu": 2000})
-    assert form is None, "beside the sidecar the init container leaves more than that"
+    assert form is not None and form.shape.request["cpu"] == 2000
+    assert [each[0] for each in resources_of(form)] == [{"cpu": "1"}, {"cpu": "1"}, {"cpu": "1"}]
     form = with_requests(build.a_pod(containers=[main], initContainers=[first]), {"cpu": 2000})
     assert form is not None and [each[0] for each in resources_of(form)] == [{"cpu": "2"}, {"cpu": "2"}]
 
 
 def test_a_change_is_shown_without_the_function_that_makes_it() -> None:
-    assert repr(PodChange("kind", "text", 1.5, lambda pod: pod)) == "PodChange(kind='kind', text='text', cost=1.5)"
+    assert repr(CureChange("kind", "text", 1.5, lambda pod: pod)) == "CureChange(kind='kind', text='text', cost=1.5)"
 
 
 # ---- nodes
@@ -298,10 +302,10 @@ def test_only_so_many_sets_of_taints_and_lines_are_tried(monkeypatch: pytest.Mon
         (1, [], ["drop-selection"]),
         (2, ["tolerate"], ["change-selector", "drop-selector"]),
     ):
-        monkeypatch.setattr(node_choice, "MAX_TAINT_SETS", most)
+        monkeypatch.setattr(relations, "MAX_TAINT_SETS", most)
         monkeypatch.setattr(node_choice, "MAX_LINES", most)
         assert [row[0] for row in rows_of(*nodes, a_pod("wanted", "3")) if row[0] == "tolerate"] == tolerated
-        assert [row[0] for row in rows_of(lines, picky)] == selected
+        assert [row[0] for row in rows_of(lines, picky) if row[0] != "label-node"] == selected
 
 
 def test_of_sets_of_taints_the_smallest_come_first_then_those_of_most_nodes() -> None:
@@ -315,7 +319,7 @@ def test_of_sets_of_taints_the_smallest_come_first_then_those_of_most_nodes() ->
     ]
     cluster = build.a_cluster(*(build.a_node(f"n{i}", taints=each) for i, each in enumerate(taints)))
     pod = build.a_pod(tolerations=[{"key": "known", "operator": "Exists"}])
-    found = [sorted(taint.key for taint in each) for each in node_choice._taint_sets(cluster.nodes, pod)]
+    found = [sorted(taint.key for taint in each) for each in relations._taint_sets(cluster.nodes, pod)]
     assert found == [["team"], ["a"], ["rare"], ["z"], ["b", "x"]]
 
 
@@ -340,14 +344,19 @@ def left_of(pod: Pod) -> Any:
 
 
 def test_each_line_of_each_term_is_left_out_in_its_turn() -> None:
+    """The last line of a term stays while there are other terms: without it the pod would ask for these."""
     terms = (
         {"matchExpressions": [a_line("a", "1"), a_line("b", "1")], "matchFields": [a_line("metadata.name", "x")]},
         {"matchExpressions": [a_line("c", "1")]},
     )
     pod = build.a_pod(affinity=node_affinity(*terms))
     changes = list(node_choice._affinity_lines(pod))
-    assert [change.text.removeprefix("drop the required node affinity ") for change in changes] == [
-        *("a In [1]", "b In [1]", "metadata.name In [x]", "c In [1]"),
+    term = "of the term (a In [1] and b In [1] and metadata.name In [x])"
+    assert [(change.text, change.cost) for change in changes] == [
+        (f"drop the required node affinity a In [1] {term}", 40),
+        (f"drop the required node affinity b In [1] {term}", 40),
+        (f"drop the required node affinity metadata.name In [x] {term}", 40),
+        ("drop the whole of the required node affinity", 80),
     ]
     second: tuple[list[str], list[str]] = (["c"], [])
     assert [left_of(change.apply(pod)) for change in changes] == [
@@ -359,8 +368,14 @@ def test_each_line_of_each_term_is_left_out_in_its_turn() -> None:
     assert left_of(pod) == [(["a", "b"], ["metadata.name"]), second]
     bare = build.a_pod()
     assert [change.apply(bare) is bare for change in changes] == [True] * 4
-    short = build.a_pod(affinity=node_affinity({"matchExpressions": [a_line("a", "1")]}))
-    assert [left_of(change.apply(short)) for change in changes] == [None, [(["a"], [])], [(["a"], [])], [(["a"], [])]]
+
+
+def test_the_last_line_of_the_only_term_goes_with_the_affinity() -> None:
+    pod = build.a_pod(affinity=node_affinity({"matchExpressions": [a_line("a", "1")]}))
+    (change,) = node_choice._affinity_lines(pod)
+    assert change.text == "drop the required node affinity a In [1]" and left_of(change.apply(pod)) is None
+    other = build.a_pod(affinity=node_affinity({"matchExpressions": [a_line("b", "1")]}))
+    assert change.apply(other) is other
 
 
 def test_other_affinity_stays_when_the_choice_of_nodes_goes() -> None:
@@ -431,7 +446,7 @@ def test_only_so_many_terms_and_ports_are_tried_one_by_one(monkeypatch: pytest.M
     affinity = {"podAntiAffinity": required(a_term(app="db"), a_term(app="web"))}
     spreads = [a_spread(HOSTNAME), a_spread("rack")]
     for most, terms, constraints, ports in (
-        (1, ["drop all required pod affinity and anti-affinity"], ["drop-spread"], ["80"]),
+        (1, ["drop all required pod affinity and anti-affinity"], ["drop-spread"], ["80, 81"]),
         (2, [f"drop the required pod anti-affinity over {HOSTNAME} (app=web)"], ["prefer-spread"], ["81", "80, 81"]),
     ):
         monkeypatch.setattr(relations, "MAX_TERMS", most)
@@ -522,24 +537,24 @@ def test_a_higher_priority_costs_fifty_more_for_each_budget_that_it_breaks() -> 
 def test_the_class_with_the_smallest_sufficient_value_is_named(classes: dict[str, int], text: str) -> None:
     written_classes = [a_priority_class(name, value) for name, value in classes.items()]
     patient = a_patient(a_node("a"), *written_classes, a_pod("wanted"))
-    assert other_pods.class_for(patient, 11) == text
+    assert priorities.class_for(patient, 11) == text
 
 
 def test_priorities_that_can_make_a_difference_are_just_above_those_of_pods_on_nodes() -> None:
     highest = 1_000_000_000
     pods = [a_pod(f"p{each}", "100m", node="a", priority=each) for each in (-1, 0, 3, 7, highest - 1, highest)]
     patient = a_patient(a_node("a"), *pods, a_pod("wanted", priority=3))
-    assert other_pods._priorities_above(patient, 3) == [4, 8, highest]
-    assert other_pods._priorities_above(patient, 4) == [8, highest]
-    assert other_pods._priorities_above(patient, -5) == [0, 1, 4, 8, highest]
+    assert priorities._priorities_above(patient, 3) == [4, 8, highest]
+    assert priorities._priorities_above(patient, 4) == [8, highest]
+    assert priorities._priorities_above(patient, -5) == [0, 1, 4, 8, highest]
 
 
 def test_a_pod_with_a_higher_priority_may_preempt_and_is_nominated_to_no_node() -> None:
     pod = build.a_pod(priority=1, preemptionPolicy="Never", status={"nominatedNodeName": "n", "phase": "Pending"})
-    form = other_pods.with_priority(pod, 7)
+    form = priorities.with_priority(pod, 7)
     assert (form.priority, form.spec.preemption_policy) == (7, "PreemptLowerPriority")
     assert (form.status.nominated_node_name, form.status.phase) == ("", "Pending")
-    assert other_pods.with_priority(build.a_pod(), 7).priority == 7
+    assert priorities.with_priority(build.a_pod(), 7).priority == 7
 
 
 def test_no_more_than_three_pods_are_named_for_each_kind_of_leaving() -> None:
@@ -798,8 +813,11 @@ def test_a_search_may_end_after_any_number_of_decisions(objects: list[Written]) 
     assert all(kinds([*answer.found]) == whole for answer in answers if not answer.gave_up)
 
 
-def test_a_gate_is_not_the_cure_where_more_is_in_the_way() -> None:
-    assert cures_of(*SICK["a gate and too much"]) == []
+def test_a_gate_is_a_part_of_the_cure_where_more_is_in_the_way() -> None:
+    (cure,) = cures_of(*SICK["a gate and too much"])
+    text = "remove the scheduling gate one, and lower the cpu request of container main from 9 to 4"
+    assert (cure.kind, cure.change) == ("remove-gate+lower-request", text)
+    assert pod_after(cure).spec.scheduling_gates is None
 
 
 def test_no_pod_is_tried_after_the_last_decision() -> None:
@@ -844,10 +862,24 @@ def test_another_first_change_is_tried_where_the_second_finds_nothing_beside_the
     assert [row for row in rows if "+" in row[0]] == [
         (
             "lower-request+tolerate",
-            "lower the memory request from 4Gi to 2048Mi, and tolerate the taint team=ml:NoSchedule",
+            "lower the memory request of container main from 4Gi to 2048Mi, and tolerate the taint team=ml:NoSchedule",
             "b",
             20 + 60 * 0.5 + 30,
-        )
+        ),
+        (
+            "remove-taint+lower-request",
+            "remove the taint team=ml:NoSchedule from node b, "
+            "and lower the memory request of container main from 4Gi to 2048Mi",
+            "b",
+            45 + 20 + 60 * 0.5,
+        ),
+        (
+            "mend-node+lower-request",
+            "mend node a, which has the taint node.kubernetes.io/not-ready, "
+            "and lower the cpu request of container main from 4 to 3",
+            "a",
+            85 + 20 + 60 * 0.25,
+        ),
     ]
 
 

@@ -47,13 +47,15 @@ def one(cures: list[Cure], kind: str) -> Cure:
 def test_a_request_is_lowered_to_the_largest_that_fits() -> None:
     _, _, cures = cures_of(a_node("a"), a_pod("other", "500m", node="a"), a_pod("wanted", "4"))
     cure = one(cures, "lower-request")
-    assert cure.change == "lower the cpu request from 4 to 3500m" and cure.node == "a"
+    assert cure.change == "lower the cpu request of container main from 4 to 3500m" and cure.node == "a"
 
 
 def test_two_requests_are_lowered_together_if_neither_alone_suffices() -> None:
     loaded, pod, cures = cures_of(a_node("a", "2", "2Gi"), a_pod("wanted", "4", "4Gi"))
     cure = one(cures, "lower-request")
-    assert cure.change == "lower the cpu request from 4 to 2 and the memory request from 4Gi to 2048Mi"
+    assert cure.change == (
+        "lower the cpu request of container main from 4 to 2 and the memory request of container main from 4Gi to 2048Mi"
+    )
     assert node_after(loaded, pod, cure) == "a"
 
 
@@ -211,7 +213,7 @@ def test_a_new_node_comes_with_the_pods_of_daemon_sets() -> None:
 def test_a_missing_claim_and_an_unbound_one_are_created() -> None:
     volumes = [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]
     _, _, cures = cures_of(a_node("a"), a_pod("wanted", volumes=volumes))
-    assert cures[0].change == "create the PersistentVolumeClaim data (1Gi)"
+    assert cures[0].change == "create the PersistentVolumeClaim data (1Gi) with a volume"
     claim = {
         "apiVersion": "v1",
         "kind": "PersistentVolumeClaim",
@@ -229,7 +231,9 @@ def test_a_missing_claim_and_an_unbound_one_are_created() -> None:
 def test_two_dimensions_are_changed_if_none_alone_suffices() -> None:
     wanted = a_pod("wanted", "6", nodeSelector={"disk": "hdd"})
     loaded, pod, cures = cures_of(a_node("a", labels={"disk": "ssd"}), wanted)
-    assert cures[0].change == "lower the cpu request from 6 to 4, and select disk=ssd instead of disk=hdd"
+    assert cures[0].change == (
+        "lower the cpu request of container main from 6 to 4, and select disk=ssd instead of disk=hdd"
+    )
     assert node_after(loaded, pod, cures[0]) == "a"
 
 
@@ -380,4 +384,7 @@ def test_containers_and_init_containers_are_lowered_where_both_ask_for_too_much(
 def test_a_pod_whose_init_container_is_too_large_is_cured() -> None:
     loaded, pod, cures = cures_of(a_node("a", "4"), with_init(a_pod("wanted", "2"), {"cpu": "6"}))
     cure = one(cures, "lower-request")
-    assert cure.change == "lower the cpu request from 6 to 4" and node_after(loaded, pod, cure) == "a"
+    assert (
+        cure.change == "lower the cpu request of init container init-0 from 6 to 4"
+        and node_after(loaded, pod, cure) == "a"
+    )

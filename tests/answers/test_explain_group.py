@@ -168,7 +168,7 @@ def test_cures_are_sized_for_the_whole_gang() -> None:
     found = explained(*objects)
     assert [(cure.kind, cure.change, cure.node) for cure in found.cures] == [
         ("uncordon", "uncordon node n2", "n1 (2), n2 (2)"),
-        ("lower-request", "lower the cpu request from 2 to 1", "n1 (4)"),
+        ("lower-request", "lower the cpu request of container main from 2 to 1", "n1 (4)"),
         ("lower-min-count", "create the PodGroup again with minCount 2 instead of 4", "n1 (2)"),
         ("add-node", "add 1 node like n1 (2 like it)", "n1 (2), n1-copy-1 (2)"),
     ]

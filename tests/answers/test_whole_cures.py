@@ -48,14 +48,19 @@ def with_ports(pod: Written, *ports: int) -> Written:
 
 def test_half_of_a_request_given_up_costs_half_of_sixty_more() -> None:
     assert rows_of(a_node("a"), a_pod("wanted", "8")) == [
-        ("lower-request", "lower the cpu request from 8 to 4", "a", 50),
+        ("lower-request", "lower the cpu request of container main from 8 to 4", "a", 50),
     ]
 
 
 def test_memory_is_lowered_in_whole_mebibytes() -> None:
     assert rows_of(a_node("a", memory="1500000Ki"), a_pod("wanted", "1", "2Gi")) == [
         # 1464 whole Mi fit into 1500000 Ki; 584 of 2048 are given up.
-        ("lower-request", "lower the memory request from 2Gi to 1464Mi", "a", round(20 + 60 * 584 / 2048, 1)),
+        (
+            "lower-request",
+            "lower the memory request of container main from 2Gi to 1464Mi",
+            "a",
+            round(20 + 60 * 584 / 2048, 1),
+        ),
     ]
 
 
@@ -63,7 +68,7 @@ def test_requests_lowered_together_cost_as_the_one_that_gives_up_most() -> None:
     assert rows_of(a_node("a", "3", "1Gi"), a_pod("wanted", "4", "4Gi")) == [
         (
             "lower-request",
-            "lower the cpu request from 4 to 3 and the memory request from 4Gi to 1024Mi",
+            "lower the cpu request of container main from 4 to 3 and the memory request of container main from 4Gi to 1024Mi",
             "a",
             20 + 60 * 3 / 4,
         ),
@@ -81,7 +86,7 @@ def test_taint_sets_are_tried_the_smallest_first_then_those_of_most_nodes() -> N
         a_node("c", taints=[a_taint("team", "ml")]),
         a_node("d", taints=[a_taint("team", "ml")]),
     ]
-    assert [row for row in rows_of(*nodes, a_pod("wanted")) if row[0] != "add-node"] == [
+    assert [row for row in rows_of(*nodes, a_pod("wanted")) if row[0] == "tolerate"] == [
         ("tolerate", "tolerate the taint rare:NoSchedule", "b", 30),
         ("tolerate", "tolerate the taint team=ml:NoSchedule", "c", 30),
         ("tolerate", "tolerate the taint gpu:NoExecute and team=ml:NoSchedule", "a", 60),
@@ -91,7 +96,10 @@ def test_taint_sets_are_tried_the_smallest_first_then_those_of_most_nodes() -> N
 def test_neither_tolerated_nor_soft_taints_are_named() -> None:
     taints = [a_taint("soft", effect="PreferNoSchedule"), a_taint("known"), a_taint("new")]
     pod = a_pod("wanted", tolerations=[{"key": "known", "operator": "Exists"}])
-    assert rows_of(a_node("a", taints=taints), pod) == [("tolerate", "tolerate the taint new:NoSchedule", "a", 30)]
+    assert rows_of(a_node("a", taints=taints), pod) == [
+        ("tolerate", "tolerate the taint new:NoSchedule", "a", 30),
+        ("remove-taint", "remove the taint new:NoSchedule from node a", "a", 45),
+    ]
 
 
 def test_a_node_of_any_taint_is_mended_but_not_tolerated_if_kubernetes_set_one() -> None:
@@ -126,18 +134,21 @@ def test_a_line_of_the_node_selector_changes_its_value_or_goes() -> None:
     assert rows_of(node, a_pod("wanted", nodeSelector=selector)) == [
         ("change-selector", "select disk=ssd instead of disk=hdd", "a", 39),
         ("drop-selector", "drop the node selector disk=hdd", "a", 40),
+        ("label-node", "label node a with disk=hdd instead of disk=ssd", "a", 65),
     ]
 
 
 def test_a_line_of_the_node_selector_whose_label_no_node_has_goes() -> None:
     assert rows_of(a_node("a"), a_pod("wanted", nodeSelector={"disk": "hdd"})) == [
         ("drop-selector", "drop the node selector disk=hdd", "a", 40),
+        ("label-node", "label node a with disk=hdd", "a", 45),
     ]
 
 
 def test_the_whole_choice_of_nodes_goes_if_no_line_alone_is_in_the_way() -> None:
     assert rows_of(a_node("a"), a_pod("wanted", nodeSelector={"disk": "hdd", "arch": "arm"})) == [
-        ("drop-selection", "drop the node selector and the required node affinity", "a", 80),
+        ("drop-selection", "drop the whole of the node selector", "a", 80),
+        ("label-node", "label node a with disk=hdd and arch=arm", "a", 90),
     ]
 
 
@@ -149,7 +160,10 @@ def test_a_selector_and_an_affinity_go_together() -> None:
         }
     }
     cures = cures_of(a_node("a"), a_pod("wanted", nodeSelector={"disk": "hdd"}, affinity=affinity))
-    assert [(cure.kind, cure.cost) for cure in cures] == [("drop-selection", 80)]
+    assert [(cure.kind, cure.change, cure.cost) for cure in cures] == [
+        ("drop-selection", "drop the whole of the node selector and the required node affinity", 80),
+        ("label-node", "label node a with disk=hdd and arch=true", 90),
+    ]
     edit = cures[0].edits[0]
     assert isinstance(edit, ChangePod) and edit.pod.spec.node_selector is None
     assert edit.pod.spec.affinity is not None and edit.pod.spec.affinity.node_affinity is not None
@@ -195,7 +209,9 @@ def test_all_spread_constraints_that_nodes_cannot_satisfy_become_preferences() -
     ]
     edit = cures[0].edits[0]
     assert isinstance(edit, ChangePod)
-    assert [each.topology_key for each in edit.pod.spec.topology_spread_constraints or ()] == ["hall"]
+    constraints = edit.pod.spec.topology_spread_constraints or ()
+    assert [each.topology_key for each in constraints] == ["rack", "row", "hall"]
+    assert {each.when_unsatisfiable for each in constraints} == {"ScheduleAnyway"}
 
 
 def test_one_constraint_that_suffices_is_enough() -> None:
@@ -282,7 +298,8 @@ def test_a_volume_costs_forty_five_for_each_claim() -> None:
     assert rows_of(a_node("a"), a_pod("wanted", volumes=volumes)) == [
         (
             "create-volume",
-            "create the PersistentVolumeClaim data (1Gi) and create the PersistentVolumeClaim logs (1Gi)",
+            "create the PersistentVolumeClaim data (1Gi) with a volume and "
+            "create the PersistentVolumeClaim logs (1Gi) with a volume",
             "a",
             90,
         ),
@@ -298,7 +315,7 @@ def test_a_claim_that_no_controller_has_created_yet_gets_its_owner_and_a_bound_v
     (cure,) = find_cures(trials, loaded.pod("wanted")).found
     assert (cure.kind, cure.change, cure.cost) == (
         "create-volume",
-        "create the PersistentVolumeClaim wanted-scratch (1Gi)",
+        "create the PersistentVolumeClaim wanted-scratch (1Gi) with a volume",
         45,
     )
     volume, claim = (edit.item for edit in cure.edits if isinstance(edit, PutObject))
@@ -363,5 +380,17 @@ def test_two_changes_cost_their_sum_and_each_pair_is_named_once() -> None:
             "tolerate the taint team=ml:NoSchedule, and select disk=ssd instead of disk=hdd",
             "a",
             69,
+        ),
+        (
+            "tolerate+drop-selector",
+            "tolerate the taint team=ml:NoSchedule, and drop the node selector disk=hdd",
+            "a",
+            70,
+        ),
+        (
+            "remove-taint+change-selector",
+            "remove the taint team=ml:NoSchedule from node a, and select disk=ssd instead of disk=hdd",
+            "a",
+            84,
         ),
     ]

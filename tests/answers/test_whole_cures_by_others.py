@@ -126,7 +126,7 @@ def test_a_cure_is_data_with_its_cost_rounded_to_a_tenth() -> None:
     (cure,) = cures_of(a_node("a", "3"), a_pod("wanted", "7"))
     assert cure.content() == {
         "kind": "lower-request",
-        "change": "lower the cpu request from 7 to 3",
+        "change": "lower the cpu request of container main from 7 to 3",
         "node": "a",
         "verified": True,
         "cost": 54.3,
@@ -134,7 +134,7 @@ def test_a_cure_is_data_with_its_cost_rounded_to_a_tenth() -> None:
         "brokenBudgets": 0,
     }
     assert repr(cure) == (
-        "Cure(kind='lower-request', change='lower the cpu request from 7 to 3', node='a', "
+        "Cure(kind='lower-request', change='lower the cpu request of container main from 7 to 3', node='a', "
         f"cost={cure.cost!r}, victims=(), broken_budgets=0)"
     )
 

@@ -15,7 +15,7 @@ def test_a_pending_pod_with_what_would_place_it() -> None:
     ran = mooring("explain", "--from", CLUSTER, "giant")
     assert ran.code == 1
     assert "cpu: wants 32, but no node is large enough (largest 16)" in ran.out
-    assert "lower the cpu request from 32 to 4" in ran.out
+    assert "lower the cpu request of container giant from 32 to 4" in ran.out
 
 
 def test_json_and_yaml_are_the_same_answer() -> None:

@@ -1,90 +1,36 @@
 """The search for cures: what would place a pod, the smallest change first.
 
 It is bounded by the number of decisions. First each dimension of what the pod asks for is given up altogether, to see which
-of them matter; only for those the smallest sufficient change is looked for. If none suffices alone, pairs are tried.
+of them matter; only for those the smallest sufficient change is looked for. Then come changes around the pod, and several
+changes at once where they cost less than each change that suffices alone.
 """
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations, islice
+from math import inf
 
-import msgspec
-
-from mooring.answers.explain.cure import EACH, REMOVE_GATE, VOLUME, Cure, Patient, PodChange, Relaxation, SearchBudget
-from mooring.answers.explain.cures_by_others import by_mending, by_moves, by_one_more, by_priority, by_uncordoning
+from mooring.answers.explain.combined_cures import by_combinations, by_described_node
+from mooring.answers.explain.cure import (
+    CHANGE_SCHEDULER,
+    EACH,
+    REMOVE_GATE,
+    Cure,
+    CureChange,
+    Patient,
+    Relaxation,
+    SearchBudget,
+)
+from mooring.answers.explain.cures_by_others import by_mending, by_moves, by_one_more, by_uncordoning
 from mooring.answers.explain.device_cures import by_fewer_devices, by_freed_devices, by_other_devices
-from mooring.answers.explain.pod_rule_cures import DropAffinity, DropHostPorts, SpreadLess, Tolerate, WidenSelection
+from mooring.answers.explain.pod_rule_cures import DropAffinity, DropHostPorts, SpreadLess, Tolerate
+from mooring.answers.explain.priority_cures import by_evicting, by_priority
 from mooring.answers.explain.request_cures import LowerRequests
-from mooring.answers.trial.counterfactual import ChangePod, Counterfactual, Edit, PutObject, with_spec
-from mooring.model.meta import ObjectMeta, OwnerReference
+from mooring.answers.explain.selection_cures import WidenSelection
+from mooring.answers.explain.volume_cures import by_volumes
+from mooring.answers.trial.counterfactual import ChangePod, Counterfactual, with_spec
 from mooring.model.pod import Pod
-from mooring.model.pod_spec import ClaimSpec, ResourceList, ResourceRequirements
-from mooring.model.storage import PersistentVolume, PersistentVolumeClaim, PersistentVolumeSpec, PhaseStatus
-from mooring.model.volumes import BIND_COMPLETED, ClaimName, claim_names, is_fully_bound, kept_for
-
-# ---- Cures by storage: claims that the pod names and that do not exist, and claims that have no volume.
-
-
-_UNKNOWN_SIZE = "1Gi"
-"""The size of a claim that does not exist: nobody knows what it was meant to be."""
-
-
-def by_volumes(patient: Patient) -> Iterator[Cure]:
-    """All claims without a volume get one that every node can use."""
-    pod, known = patient.pod, patient.trials.cluster.objects[PersistentVolumeClaim]
-    edits: list[Edit] = []
-    texts: list[str] = []
-    for named in claim_names(pod):
-        claim = known.get(f"{pod.namespace}/{named.name}")
-        if isinstance(claim, PersistentVolumeClaim) and is_fully_bound(claim):
-            continue
-        is_missing = not isinstance(claim, PersistentVolumeClaim)
-        wanted = claim if isinstance(claim, PersistentVolumeClaim) else _claim(pod, named)
-        edits += _bound(wanted)
-        what = "create the PersistentVolumeClaim" if is_missing else "create a volume for the PersistentVolumeClaim"
-        texts.append(f"{what} {named.name}{_asked(wanted)}")
-    if texts:
-        yield from patient.cures("create-volume", " and ".join(texts), VOLUME * len(texts), *edits)
-
-
-def _asked(claim: PersistentVolumeClaim) -> str:
-    size = _requests(claim).get("storage")
-    parts = [str(size)] if size is not None else []
-    parts += [f"class {claim.class_name}"] if claim.class_name else []
-    return f" ({', '.join(parts)})" if parts else ""
-
-
-def _requests(claim: PersistentVolumeClaim) -> ResourceList:
-    return (claim.spec.resources.requests if claim.spec.resources is not None else None) or {}
-
-
-def _claim(pod: Pod, named: ClaimName) -> PersistentVolumeClaim:
-    owners = None
-    if named.is_ephemeral:
-        owners = [OwnerReference(api_version="v1", kind="Pod", name=pod.name, uid=pod.uid, controller=True)]
-    metadata = ObjectMeta(name=named.name, namespace=pod.namespace, owner_references=owners)
-    asked = ResourceRequirements(requests={"storage": _UNKNOWN_SIZE})
-    return PersistentVolumeClaim(metadata=metadata, spec=ClaimSpec(access_modes=["ReadWriteOnce"], resources=asked))
-
-
-def _bound(claim: PersistentVolumeClaim) -> list[Edit]:
-    """A new volume, and the claim bound to it as the controller binds."""
-    name = f"volume-for-{claim.namespace}-{claim.name}"[:253]
-    spec = PersistentVolumeSpec(
-        capacity=_requests(claim),
-        access_modes=claim.spec.access_modes,
-        storage_class_name=claim.class_name,
-        volume_mode=claim.spec.volume_mode,
-    )
-    volume = PersistentVolume(metadata=ObjectMeta(name=name), spec=spec, status=PhaseStatus(phase="Bound"))
-    annotations = {**(claim.metadata.annotations or {}), BIND_COMPLETED: "yes"}
-    bound = PersistentVolumeClaim(
-        metadata=msgspec.structs.replace(claim.metadata, annotations=annotations),
-        spec=msgspec.structs.replace(claim.spec, volume_name=name),
-        status=PhaseStatus(phase="Bound"),
-    )
-    return [PutObject(kept_for(volume, bound)), PutObject(bound)]
-
+from mooring.rules.pod_defaults import DEFAULT_SCHEDULER
 
 DECISIONS = 2000
 """How many decisions a search may make: half a second at 5,000 nodes."""
@@ -115,33 +61,70 @@ def find_cures(trials: Counterfactual, pod: Pod, decisions: int = DECISIONS) -> 
     patient = Patient(pod, trials, budget)
     if patient.node_for(pod) is not None:
         return Cures(())
-    found = list(by_asking_less(patient))
+    patient = patient.after(*before_all(trials, pod))
+    node = patient.node_for(patient.pod) if patient.made else None
+    found = [patient.cure(None, node)] if node is not None else _found(patient)
+    return Cures(sorted(found, key=lambda cure: (cure.cost, cure.change)), budget.was_exhausted)
+
+
+def _found(patient: Patient) -> list[Cure]:
+    """All cures of a pod that the scheduler looks at. Searches that need the most decisions come last."""
+    found = [*by_evicting(patient)] if patient.made else []
+    found += by_asking_less(patient)
     for search in _SEARCHES:
         found += islice(search(patient), EACH)
-    found += by_moves(patient)  # last, because it needs the most decisions
-    return Cures(sorted(found, key=lambda cure: (cure.cost, cure.change)), budget.was_exhausted)
+    found += by_combinations(patient, min((cure.cost for cure in found), default=inf))
+    found += by_moves(patient)
+    return found or by_described_node(patient)
+
+
+# ---- What keeps the scheduler from looking at a pod at all: it goes first in every cure.
+
+
+def before_all(trials: Counterfactual, pod: Pod) -> list[CureChange]:
+    """The changes without which the scheduler does not look at the pod: its gates go, and it names a scheduler."""
+    changes = _ungated(pod)
+    names = sorted(trials.scheduler_names, key=lambda name: (name != DEFAULT_SCHEDULER, name))
+    if names and pod.spec.scheduler_name not in names:
+        text = f"use schedulerName {names[0]} instead of {pod.spec.scheduler_name}"
+        named = CureChange(
+            "change-scheduler", text, CHANGE_SCHEDULER, lambda pod: with_spec(pod, scheduler_name=names[0])
+        )
+        changes.append(named)
+    return changes
+
+
+def _ungated(pod: Pod) -> list[CureChange]:
+    gates = [gate.name for gate in pod.spec.scheduling_gates or ()]
+    if not gates:
+        return []
+    text = f"remove the scheduling gate {', '.join(gates)}"
+    return [CureChange("remove-gate", text, REMOVE_GATE, lambda pod: with_spec(pod, scheduling_gates=None))]
 
 
 def without_gates(patient: Patient) -> Iterator[Cure]:
     """The pod without its scheduling gates."""
-    gates = [gate.name for gate in patient.pod.spec.scheduling_gates or ()]
-    if gates:
-        text = f"remove the scheduling gate {', '.join(gates)}"
-        yield from patient.cures(
-            "remove-gate", text, REMOVE_GATE, ChangePod(with_spec(patient.pod, scheduling_gates=None))
-        )
+    for change in _ungated(patient.pod):
+        yield from _cure(patient, change)
+
+
+# ---- Changes of the pod alone.
 
 
 def by_asking_less(patient: Patient) -> Iterator[Cure]:
-    """Changes of the pod in one dimension, or in two if none alone suffices."""
+    """Changes of the pod in one dimension. First each is given up altogether, to see which of them suffice."""
+    for relaxation in RELAXATIONS:
+        form = relaxation.relax(patient.pod)
+        if form is not None and patient.node_for(form) is not None:
+            for change in islice(relaxation.options(patient, patient.pod), EACH):
+                yield from _cure(patient, change)
+
+
+def by_asking_less_twice(patient: Patient) -> Iterator[Cure]:
+    """Changes of the pod in two dimensions, of which none alone suffices."""
     relaxed = [(each, form) for each in RELAXATIONS if (form := each.relax(patient.pod)) is not None]
-    enough = [each for each, form in relaxed if patient.node_for(form) is not None]
-    for relaxation in enough:
-        for change in islice(relaxation.options(patient, patient.pod), EACH):
-            yield from _cure(patient, change)
-    if not enough:
-        for (first, _), (second, free) in combinations(relaxed, 2):
-            yield from islice(_by_two(patient, first, second, free), 1)
+    for (first, _), (second, free) in combinations(relaxed, 2):
+        yield from islice(_by_two(patient, first, second, free), 1)
 
 
 def _by_two(patient: Patient, first: Relaxation, second: Relaxation, free: Pod) -> Iterator[Cure]:
@@ -155,7 +138,7 @@ def _by_two(patient: Patient, first: Relaxation, second: Relaxation, free: Pod) 
             yield from _cure(patient, one, other)
 
 
-def _cure(patient: Patient, *changes: PodChange) -> Iterator[Cure]:
+def _cure(patient: Patient, *changes: CureChange) -> Iterator[Cure]:
     form = patient.pod
     for change in changes:
         form = change.apply(form)
@@ -165,7 +148,6 @@ def _cure(patient: Patient, *changes: PodChange) -> Iterator[Cure]:
 
 
 _SEARCHES: tuple[Callable[[Patient], Iterator[Cure]], ...] = (
-    without_gates,
     by_uncordoning,
     by_volumes,
     by_fewer_devices,
@@ -175,4 +157,4 @@ _SEARCHES: tuple[Callable[[Patient], Iterator[Cure]], ...] = (
     by_mending,
     by_one_more,
 )
-"""The searches that find one kind of cure each; the other two bound themselves."""
+"""The searches that find one kind of cure each; the others bound themselves."""

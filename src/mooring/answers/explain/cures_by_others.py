@@ -1,9 +1,8 @@
 """Cures around the pod: nodes that are uncordoned, mended or added, and other pods that are evicted, moved or removed."""
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import combinations
-from typing import TypeVar
 
 import msgspec
 import numpy as np
@@ -14,13 +13,11 @@ from mooring.answers.explain.cure import (
     EACH,
     MORE_NODES,
     MOVE,
-    RAISE_PRIORITY,
     REMOVE_POD,
     UNCORDON,
-    VICTIM,
     Cure,
+    CureChange,
     Patient,
-    smallest,
 )
 from mooring.answers.trial.changing_nodes import (
     STATE_TAINTS,
@@ -30,7 +27,7 @@ from mooring.answers.trial.changing_nodes import (
     node_like,
     with_cordon,
 )
-from mooring.answers.trial.counterfactual import ChangePod, Edit, MovePod, PlacePod, PutObject, RemovePod, with_spec
+from mooring.answers.trial.counterfactual import Edit, MovePod, PlacePod, PutObject, RemovePod
 from mooring.answers.trial.reasons import reasons_of
 from mooring.cluster.cluster import Cluster
 from mooring.controllers.nodes.node_lifecycle import UNSCHEDULABLE
@@ -64,22 +61,28 @@ def by_mending(patient: Patient) -> Iterator[Cure]:
     """Nodes with taints that Kubernetes sets by itself: not ready, unreachable, under pressure."""
     tried = 0
     for node in patient.trials.cluster.nodes.nodes:
-        own = [
-            taint.key for taint in _taints(node) if taint.key.startswith(STATE_TAINTS) and taint.key != UNSCHEDULABLE
-        ]
+        own = state_taints(node)
         if node is None or not own or tried >= MAX_NODES:
             continue
         tried += 1
         text = f"mend node {node.name}, which has the taint {', '.join(own)}"
-        yield from patient.cures("mend-node", text, MEND_NODE, PutObject(_mended(node)))
+        yield from patient.cures("mend-node", text, MEND_NODE, PutObject(mended(node)))
 
 
 def _taints(node: Node | None) -> list[Taint]:
     return list(node.spec.taints or ()) if node is not None else []
 
 
-def _mended(node: Node) -> Node:
-    taints = [taint for taint in _taints(node) if not taint.key.startswith(STATE_TAINTS)]
+def state_taints(node: Node | None) -> list[str]:
+    """The keys of the taints that Kubernetes gave a node, but for that of a cordon."""
+    keys = [taint.key for taint in _taints(node)]
+    return [key for key in keys if key.startswith(STATE_TAINTS) and key != UNSCHEDULABLE]
+
+
+def mended(node: Node) -> Node:
+    """The node without these taints."""
+    own = state_taints(node)
+    taints = [taint for taint in _taints(node) if taint.key not in own]
     return msgspec.structs.replace(node, spec=msgspec.structs.replace(node.spec, taints=taints or None))
 
 
@@ -119,7 +122,8 @@ def _devices(cluster: Cluster) -> dict[str, dict[str, int]]:
 def _kind(node: Node) -> Hashable:
     labels = frozenset((key, value) for key, value in node.labels.items() if key != HOSTNAME and value != node.name)
     amounts = frozenset((node.status.allocatable or {}).items())
-    return labels, amounts, frozenset(_taints(_mended(node)))
+    taints = frozenset(taint for taint in _taints(node) if not taint.key.startswith(STATE_TAINTS))
+    return labels, amounts, taints
 
 
 def one_more_like(cluster: Cluster, model: Node, number: int = 1) -> list[Edit]:
@@ -142,76 +146,10 @@ def _copy(pod: Pod, node: str) -> Pod:
     return Pod(metadata=metadata, spec=spec, status=pod.status)
 
 
-T = TypeVar("T")
-
 MAX_ROWS = 30
 """On how many nodes others are moved or removed, the nearest to fitting first."""
 MAX_LEAVERS = 12
 """How many pods of a node are tried, one by one and in pairs."""
-HIGHEST_PRIORITY = 1_000_000_000
-"""The highest value that users may give a PriorityClass."""
-
-# ---- a higher priority
-
-
-def by_priority(patient: Patient) -> Iterator[Cure]:
-    """The smallest priority with which preemption finds victims."""
-    pod = patient.pod
-    found = smallest_priority(patient, pod.priority, lambda higher: patient.trials.nominate(with_priority(pod, higher)))
-    if found is None:
-        return
-    priority, nomination = found
-    victims, form = nomination.victims, with_priority(pod, priority)
-    broken = broken_budgets(patient, victims)
-    cost = RAISE_PRIORITY + VICTIM * len(victims) + BROKEN_BUDGET * broken
-    text = f"raise the priority from {pod.priority} to {priority}{class_for(patient, priority)}"
-    cure = patient.cured("raise-priority", text, cost, ChangePod(form), *(RemovePod(victim) for victim in victims))
-    if cure is not None:
-        yield replace(cure, victims=tuple(victim.key for victim in victims), broken_budgets=broken)
-
-
-def smallest_priority(patient: Patient, present: int, found_with: Callable[[int], T | None]) -> tuple[int, T] | None:
-    """The smallest priority above the present one with which preemption finds something, and that; None if none does.
-
-    By halving: with a higher priority there are more victims to choose from.
-    """
-    priorities = _priorities_above(patient, present)
-    best: list[tuple[int, T]] = []
-
-    def suffices(place: int) -> bool:
-        found = found_with(priorities[place]) if patient.budget.is_left() else None
-        if found is not None:
-            best.append((priorities[place], found))
-        return found is not None
-
-    smallest(suffices, -1, len(priorities))
-    return best[-1] if best else None
-
-
-def _priorities_above(patient: Patient, priority: int) -> list[int]:
-    """Above pods of each priority: no other number can make a difference."""
-    above = {pod.priority + 1 for pod in patient.trials.cluster.nodes.pods() if pod.priority >= priority}
-    return sorted(each for each in above if priority < each <= HIGHEST_PRIORITY)
-
-
-def with_priority(pod: Pod, priority: int) -> Pod:
-    """A pod that may preempt: preemptionPolicy Never would make the priority useless."""
-    form = with_spec(pod, priority=priority, preemption_policy="PreemptLowerPriority")
-    return (
-        form
-        if not form.status.nominated_node_name
-        else Pod(
-            metadata=form.metadata, spec=form.spec, status=msgspec.structs.replace(form.status, nominated_node_name="")
-        )
-    )
-
-
-def class_for(patient: Patient, priority: int) -> str:
-    """The PriorityClass with the smallest sufficient value, if there is one."""
-    classes = patient.trials.priority_classes
-    enough = sorted((each.value, each.name) for each in classes if priority <= each.value <= HIGHEST_PRIORITY)
-    return f" (PriorityClass {enough[0][1]} has {enough[0][0]})" if enough else ""
-
 
 # ---- pods that move or leave
 
@@ -232,10 +170,11 @@ def _by_leavers(patient: Patient, sets: Iterable[tuple[Pod, ...]]) -> Iterator[C
         node = patient.trials.node_for(patient.pod, [RemovePod(pod) for pod in leavers])
         if node is None:
             continue
-        text = f"remove {' and '.join(pod.key for pod in leavers)} from {node}"
+        text = f"remove {' and '.join(pod.key for pod in leavers)} from {leavers[0].spec.node_name}"
         cure = _moved(patient, leavers, node) or removal(patient, leavers, text, node)
-        if left[cure.kind]:
-            left[cure.kind] -= 1
+        kind = cure.kind.rpartition("+")[2]
+        if left[kind]:
+            left[kind] -= 1
             yield cure
 
 
@@ -303,8 +242,16 @@ def _new_home(patient: Patient, pod: Pod, moves: Sequence[MovePod]) -> str | Non
 def removal(patient: Patient, leavers: Sequence[Pod], text: str, node: str) -> Cure:
     """The cure in which pods leave for good; that it places the patient on `node` was tried."""
     broken = broken_budgets(patient, leavers)
-    edits = tuple(RemovePod(pod) for pod in leavers)
-    return Cure("remove", text, node, removal_cost(leavers, broken), edits, tuple(pod.key for pod in leavers), broken)
+    change = CureChange("remove", text, removal_cost(leavers, broken), victims=tuple(leavers))
+    return replace(patient.cure(change, node, [RemovePod(pod) for pod in leavers]), broken_budgets=broken)
+
+
+def remove_on(patient: Patient, row: int) -> Iterator[CureChange]:
+    """A pod that leaves a node."""
+    for pod in _movable(patient, row):
+        text = f"remove {pod.key} from {pod.spec.node_name}"
+        cost = removal_cost([pod], broken_budgets(patient, [pod]))
+        yield CureChange("remove", text, cost, edits=(RemovePod(pod),), victims=(pod,))
 
 
 def removal_cost(leavers: Sequence[Pod], broken: int) -> float:

@@ -6,7 +6,7 @@ from dataclasses import replace
 import msgspec
 
 from mooring.answers.explain.cure import largest
-from mooring.answers.explain.cure_search import DECISIONS, find_cures
+from mooring.answers.explain.cure_search import DECISIONS, before_all, find_cures
 from mooring.answers.explain.explanation import (
     GroupExplanation,
     MemberReason,
@@ -17,6 +17,7 @@ from mooring.answers.explain.explanation import (
 )
 from mooring.answers.explain.explanation_form import PastEvent, PodPlace
 from mooring.answers.explain.group_cures import find_group_cures
+from mooring.answers.explain.priority_cures import may_preempt
 from mooring.answers.trial.counterfactual import Counterfactual, PutObject
 from mooring.answers.trial.group_trials import (
     AskedGroup,
@@ -227,18 +228,46 @@ def explain_pod(trials: Counterfactual, pod: Pod, *, cures: bool = True, decisio
 def _of_pending(trials: Counterfactual, pod: Pod, known: PodExplanation) -> PodExplanation:
     gate = trials.gate(pod)
     if gate is not None:
-        return replace(known, message=gate.message, waits_for=[f"{gate.plugin}: {gate.message}"])
+        known = replace(known, message=gate.message, waits_for=[f"{gate.plugin}: {gate.message}"])
+        return _of_held_back(trials, pod, known)
     decision = trials.decide(pod, explain=True)
     if isinstance(decision, Placement):
         waits = ["its next attempt: nothing keeps it from a node any more"]
         return _scored(trials, pod, decision, replace(known, node=decision.node, waits_for=waits))
     if isinstance(decision, DecisionError):
-        return replace(known, message=decision.error)
+        return _of_held_back(trials, pod, replace(known, message=decision.error))
     reasons = _reasons(trials, pod, decision)  # before the next decision: it reads what the runner keeps
     waits = _waits_for(trials, pod, decision.diagnosis.plugins)
     nomination = trials.nominate(pod)
     victims = [victim.key for victim in nomination.victims] if nomination is not None else []
-    return replace(known, message=decision.message, reasons=reasons, waits_for=waits, victims=victims)
+    notes = (
+        [] if may_preempt(pod) else [f"It evicts no other pod: its preemptionPolicy is {pod.spec.preemption_policy}"]
+    )
+    return replace(known, message=decision.message, reasons=reasons, waits_for=waits, victims=victims, notes=notes)
+
+
+def _of_held_back(trials: Counterfactual, pod: Pod, known: PodExplanation) -> PodExplanation:
+    """A pod that the scheduler does not look at: what would come once the changes are made without which it never does."""
+    changes = before_all(trials, pod)
+    form = pod
+    for change in changes:
+        form = change.apply(form)
+    if not changes or trials.gate(form) is not None:
+        return known
+    decision, when = trials.decide(form, explain=True), _when_looked_at(pod, form)
+    if isinstance(decision, NoFit):
+        return replace(known, reasons=_reasons(trials, form, decision), notes=[f"{when}: {decision.message}"])
+    then = f"it would go to {decision.node}" if isinstance(decision, Placement) else decision.error
+    return replace(known, notes=[f"{when}: {then}"])
+
+
+def _when_looked_at(pod: Pod, form: Pod) -> str:
+    """The beginning of a sentence about a form of the pod that the scheduler looks at."""
+    parts = ["after its gates are removed"] if pod.spec.scheduling_gates else []
+    name = form.spec.scheduler_name
+    parts += [f"with schedulerName {name}"] if name != pod.spec.scheduler_name else []
+    text = " and ".join(parts)
+    return text[:1].upper() + text[1:]
 
 
 def _reasons(trials: Counterfactual, pod: Pod, decision: NoFit) -> list[Reason]:

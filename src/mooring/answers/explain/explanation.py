@@ -118,6 +118,8 @@ class PodExplanation(ClusterAnswer):
     others: Sequence[str] = ()
     weights: dict[str, int] = field(default_factory=dict)
     tied: Sequence[str] = ()
+    notes: Sequence[str] = ()
+    """Sentences about what else keeps it pending."""
     ties: str = ""
     """How one of several nodes with the highest score is chosen."""
 
@@ -129,7 +131,7 @@ class PodExplanation(ClusterAnswer):
     # ---- as text
 
     def summary(self) -> list[str]:
-        lines = [self._headline(), *self._score_lines()]
+        lines = [self._headline(), *self._score_lines(), *self.notes]
         return lines + _outlook(self.waits_for, ", ".join(self.victims[:5]), self.gave_up)
 
     def _headline(self) -> str:

@@ -78,6 +78,8 @@ class PodExplanationForm(Form, frozen=True):
     """Pods that preemption would evict for it."""
     others: Sequence[str]
     """Other pods that are pending for the same reason."""
+    notes: Annotated[Sequence[str], ADDED]
+    """Sentences about what else keeps it pending: `reasons` after its gates are removed, that it may not preempt."""
 
 
 class WorkloadExplanationForm(Form, frozen=True):

@@ -24,20 +24,18 @@ from mooring.answers.explain.cure import (
     SearchBudget,
     smallest,
 )
-from mooring.answers.explain.cure_search import Cures, by_asking_less, without_gates
+from mooring.answers.explain.cure_search import Cures, by_asking_less, by_asking_less_twice, without_gates
 from mooring.answers.explain.cures_by_others import (
     MAX_NODES,
     broken_budgets,
     by_mending,
     by_uncordoning,
-    class_for,
     kinds_of_nodes,
     leaving_pods,
     one_more_like,
     removal,
-    smallest_priority,
-    with_priority,
 )
+from mooring.answers.explain.priority_cures import class_for, smallest_priority, with_priority
 from mooring.answers.trial.counterfactual import ChangePod, Counterfactual, Edit, PutObject, RemovePod
 from mooring.answers.trial.group_trials import AskedGroup, GroupOutcome, GroupTrials, kind_of
 from mooring.cluster.cluster import Cluster
@@ -153,7 +151,8 @@ def find_group_cures(group_trials: GroupTrials, trials: Counterfactual, outcome:
     found = list(_by_smaller_minimum(patients[0], outcome))
     if group_trials.group.member_count >= group_trials.group.min_count:
         for patient in patients[:MAX_KINDS]:
-            found += by_asking_less(patient)
+            less = [*by_asking_less(patient)]
+            found += less or by_asking_less_twice(patient)
         for search in _SEARCHES:
             found += islice(search(patients[0]), EACH)
         found += _by_leaving(patients[0], outcome)

@@ -1,27 +1,27 @@
-"""Cures by changing the rules of the pod: about other pods and ports first, then tolerations, node selector and affinity."""
+"""Cures by changing the rules of the pod about other pods, ports and taints."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Literal
 
 import msgspec
 
-from mooring.answers.explain.cure import CHANGE_RULE, TOLERATE, Patient, PodChange, Relaxation, smallest
+from mooring.answers.explain.cure import CHANGE_RULE, TOLERATE, CureChange, Patient, Relaxation, smallest
 from mooring.answers.trial.changing_nodes import STATE_TAINTS
 from mooring.answers.trial.counterfactual import with_spec
 from mooring.answers.trial.reasons import show_requirement, show_taint
 from mooring.cluster.nodes.table import NodeTable
-from mooring.model.meta import LabelSelector, Requirement
+from mooring.model.meta import LabelSelector
 from mooring.model.node import HARD_EFFECTS, Taint
 from mooring.model.pod import Pod
 from mooring.model.pod_spec import (
     Affinity,
-    NodeSelector,
-    NodeSelectorTerm,
+    Container,
     PodAffinityTerm,
     Toleration,
     TopologySpreadConstraint,
 )
+from mooring.model.shape import ANY_IP, HostPort
 
 # ---- Cures by asking less of the pods around: spread constraints, required pod affinity and anti-affinity, host
 # ports.
@@ -29,8 +29,11 @@ from mooring.model.pod_spec import (
 
 MAX_TERMS = 20
 """How many constraints or terms are tried one by one."""
+MAX_VALUES = 40
+"""How many values of a selector a sentence names."""
 _HARD = "DoNotSchedule"
 Side = Literal["pod_affinity", "pod_anti_affinity"]
+SPREAD = "PodTopologySpread"
 _SIDES: tuple[tuple[Side, str], ...] = (("pod_affinity", "affinity"), ("pod_anti_affinity", "anti-affinity"))
 
 
@@ -43,56 +46,95 @@ class SpreadLess(Relaxation):
         constraints = pod.spec.topology_spread_constraints or ()
         return with_spec(pod, topology_spread_constraints=[each for each in constraints if not _is_hard(each)] or None)
 
-    def alone(self, patient: Patient, pod: Pod) -> Iterator[PodChange]:
+    def alone(self, patient: Patient, pod: Pod) -> Iterator[CureChange]:
         """A larger maxSkew, the smallest that helps, or a preference instead, for one constraint."""
-        for i in _hard(pod)[:MAX_TERMS]:
-            if (change := self._larger_skew(patient, pod, i)) is not None:
+        for each in _hard(pod)[:MAX_TERMS]:
+            if (
+                change := _larger_skew(patient, pod, each, lambda form: patient.node_for(form) is not None)
+            ) is not None:
                 yield change
-            yield _as_preference(pod, i)
+            yield _as_preference(each, _soft_keys(pod))
 
-    def together(self, pod: Pod) -> PodChange | None:
-        cost, text = CHANGE_RULE * len(_hard(pod)), "make all spread constraints ScheduleAnyway"
-        return PodChange("drop-spread", text, cost, lambda pod: self.relax(pod) or pod) if cost > CHANGE_RULE else None
-
-    def _larger_skew(self, patient: Patient, pod: Pod, index: int) -> PodChange | None:
-        constraint = (pod.spec.topology_spread_constraints or [])[index]
-        low, high = constraint.max_skew, constraint.max_skew + len(patient.trials.cluster.nodes.pods()) + 1
-
-        def fits(skew: int) -> bool:
-            return patient.node_for(_with_constraint(pod, index, max_skew=skew)) is not None
-
-        if not fits(high):
+    def together(self, pod: Pod) -> CureChange | None:
+        soft = _soft_keys(pod)
+        changes = [_as_preference(each, soft) for each in _hard(pod)]
+        if len(changes) < 2:
             return None
-        skew = smallest(fits, low, high)
-        text = f"raise maxSkew over {constraint.topology_key} from {low} to {skew}"
-        return PodChange("raise-skew", text, CHANGE_RULE - 1, lambda pod: _with_constraint(pod, index, max_skew=skew))
+        are_plain = all(change.kind == "prefer-spread" and "without" not in change.text for change in changes)
+        text = "make all spread constraints ScheduleAnyway" if are_plain else ", and ".join(c.text for c in changes)
+        return CureChange("drop-spread", text, CHANGE_RULE * len(changes), _all_preferred)
 
 
-def _hard(pod: Pod) -> list[int]:
-    """The places of the constraints that must be satisfied."""
-    return [i for i, each in enumerate(pod.spec.topology_spread_constraints or ()) if _is_hard(each)]
+def _all_preferred(pod: Pod) -> Pod:
+    """The pod with preferences instead of all its hard constraints, one for each label."""
+    soft, left = _soft_keys(pod), []
+    for each in pod.spec.topology_spread_constraints or ():
+        if not _is_hard(each):
+            left.append(each)
+        elif each.topology_key not in soft:
+            left.append(msgspec.structs.replace(each, when_unsatisfiable="ScheduleAnyway", min_domains=None))
+    return with_spec(pod, topology_spread_constraints=left)
+
+
+def _soft_keys(pod: Pod) -> set[str]:
+    """The labels over which the pod has a preference."""
+    return {each.topology_key for each in pod.spec.topology_spread_constraints or () if not _is_hard(each)}
+
+
+def _hard(pod: Pod) -> list[TopologySpreadConstraint]:
+    """The constraints that must be satisfied."""
+    return [each for each in pod.spec.topology_spread_constraints or () if _is_hard(each)]
 
 
 def _is_hard(constraint: TopologySpreadConstraint) -> bool:
     return constraint.when_unsatisfiable == _HARD
 
 
-def _as_preference(pod: Pod, index: int) -> PodChange:
-    key = (pod.spec.topology_spread_constraints or [])[index].topology_key
-    text = f"make the spread over {key} a preference (whenUnsatisfiable: ScheduleAnyway)"
-    return PodChange(
+def _larger_skew(
+    patient: Patient, pod: Pod, constraint: TopologySpreadConstraint, fits: Callable[[Pod], bool]
+) -> CureChange | None:
+    """The smallest maxSkew of a constraint with which the pod fits; None if none is large enough."""
+    low, high = constraint.max_skew, constraint.max_skew + len(patient.trials.cluster.nodes.pods()) + 1
+    key = constraint.topology_key
+    if not fits(_with_constraint(pod, key, max_skew=high)):
+        return None
+    skew = smallest(lambda number: fits(_with_constraint(pod, key, max_skew=number)), low, high)
+    text = f"raise maxSkew over {key} from {low} to {skew}"
+    return CureChange("raise-skew", text, CHANGE_RULE - 1, lambda pod: _with_constraint(pod, key, max_skew=skew))
+
+
+def _as_preference(constraint: TopologySpreadConstraint, soft: set[str]) -> CureChange:
+    """The constraint as a preference; without it, if the pod has a preference over the same label, as `soft` says. An API
+    server rejects two of them, and minDomains in one."""
+    key = constraint.topology_key
+    if key in soft:
+        text = f"drop the spread over {key} (whenUnsatisfiable: DoNotSchedule)"
+        return CureChange("drop-spread", text, CHANGE_RULE, lambda pod: _without_constraint(pod, key))
+    more = "" if constraint.min_domains is None else ", without minDomains"
+    text = f"make the spread over {key} a preference (whenUnsatisfiable: ScheduleAnyway{more})"
+    return CureChange(
         "prefer-spread",
         text,
         CHANGE_RULE,
-        lambda pod: _with_constraint(pod, index, when_unsatisfiable="ScheduleAnyway"),
+        lambda pod: _with_constraint(pod, key, when_unsatisfiable="ScheduleAnyway", min_domains=None),
     )
 
 
-def _with_constraint(pod: Pod, index: int, **changes: object) -> Pod:
+def _with_constraint(pod: Pod, key: str, **changes: object) -> Pod:
+    """The pod with another form of its hard constraint over a label."""
     constraints = list(pod.spec.topology_spread_constraints or ())
-    changed: TopologySpreadConstraint = msgspec.structs.replace(constraints[index], **changes)
-    constraints[index] = changed
+    for i, each in enumerate(constraints):
+        if each.topology_key == key and _is_hard(each):
+            changed: TopologySpreadConstraint = msgspec.structs.replace(each, **changes)
+            constraints[i] = changed
+            break
     return with_spec(pod, topology_spread_constraints=constraints)
+
+
+def _without_constraint(pod: Pod, key: str) -> Pod:
+    constraints = pod.spec.topology_spread_constraints or ()
+    left = [each for each in constraints if each.topology_key != key or not _is_hard(each)]
+    return with_spec(pod, topology_spread_constraints=left or None)
 
 
 class DropAffinity(Relaxation):
@@ -106,16 +148,21 @@ class DropAffinity(Relaxation):
             form = _with_terms(form, side, [])
         return form
 
-    def alone(self, patient: Patient, pod: Pod) -> Iterator[PodChange]:
-        for side, name in _SIDES:
-            for i, term in enumerate(_terms(pod, side)[:MAX_TERMS]):
-                selected = _show_selector(term.label_selector)
-                text = f"drop the required pod {name} over {term.topology_key} ({selected})"
-                yield PodChange("drop-affinity", text, CHANGE_RULE, _without_term(side, i))
+    def alone(self, patient: Patient, pod: Pod) -> Iterator[CureChange]:
+        return _dropped_terms(pod)
 
-    def together(self, pod: Pod) -> PodChange | None:
+    def together(self, pod: Pod) -> CureChange:
         text = "drop all required pod affinity and anti-affinity"
-        return PodChange("drop-affinity", text, 2 * CHANGE_RULE, lambda pod: self.relax(pod) or pod)
+        return CureChange("drop-affinity", text, 2 * CHANGE_RULE, lambda pod: self.relax(pod) or pod)
+
+
+def _dropped_terms(pod: Pod) -> Iterator[CureChange]:
+    """The pod without one of its required terms."""
+    for side, name in _SIDES:
+        shown = {_show_term(term): term for term in _terms(pod, side)[:MAX_TERMS]}
+        for words, term in shown.items():
+            text = f"drop the required pod {name} {words}"
+            yield CureChange("drop-affinity", text, CHANGE_RULE, _without_term(side, term))
 
 
 def _terms(pod: Pod, side: Side) -> list[PodAffinityTerm]:
@@ -134,15 +181,24 @@ def _with_terms(pod: Pod, side: Side, terms: list[PodAffinityTerm]) -> Pod:
     return with_spec(pod, affinity=changed)
 
 
-def _without_term(side: Side, index: int) -> Callable[[Pod], Pod]:
-    return lambda pod: _with_terms(pod, side, [term for i, term in enumerate(_terms(pod, side)) if i != index])
+def _without_term(side: Side, term: PodAffinityTerm) -> Callable[[Pod], Pod]:
+    """Drop the terms that are shown like this one: who reads the sentence cannot tell them apart."""
+
+    def is_meant(other: PodAffinityTerm) -> bool:
+        return (other.topology_key, other.label_selector) == (term.topology_key, term.label_selector)
+
+    return lambda pod: _with_terms(pod, side, [each for each in _terms(pod, side) if not is_meant(each)])
+
+
+def _show_term(term: PodAffinityTerm) -> str:
+    return f"over {term.topology_key} ({_show_selector(term.label_selector)})"
 
 
 def _show_selector(selector: LabelSelector | None) -> str:
     if selector is None:
         return "no pods"
     lines = [f"{key}={value}" for key, value in (selector.match_labels or {}).items()]
-    lines += [show_requirement(e.key, e.operator, e.values or ()) for e in selector.match_expressions or ()]
+    lines += [show_requirement(e.key, e.operator, e.values or (), MAX_VALUES) for e in selector.match_expressions or ()]
     return ", ".join(lines) or "all pods"
 
 
@@ -154,37 +210,42 @@ class DropHostPorts(Relaxation):
             return None
         return _without_ports(pod, {port for _, _, port in pod.shape.host_ports})
 
-    def alone(self, patient: Patient, pod: Pod) -> Iterator[PodChange]:
+    def alone(self, patient: Patient, pod: Pod) -> Iterator[CureChange]:
         """One port, and then all of them."""
         ports = list(dict.fromkeys(port for _, _, port in pod.shape.host_ports))
         for chosen in [[port] for port in ports[:MAX_TERMS]] + ([ports] if len(ports) > 1 else []):
-            text = f"do without hostPort {', '.join(map(str, chosen[:MAX_TERMS]))}"
-            yield PodChange("drop-port", text, CHANGE_RULE * len(chosen), _dropping(set(chosen)))
+            yield _dropped_ports(pod, chosen)
 
 
-def _dropping(ports: set[int]) -> Callable[[Pod], Pod]:
-    return lambda pod: _without_ports(pod, ports)
+def _dropped_ports(pod: Pod, ports: Sequence[int]) -> CureChange:
+    """A pod in the network of its node has the ports of its containers anyway, so it leaves that, too, and says so."""
+    text = "do without hostNetwork and hostPort" if pod.spec.host_network else "do without hostPort"
+    text = f"{text} {', '.join(map(str, ports))}"
+    cost = CHANGE_RULE * (len(ports) + pod.spec.host_network)
+    return CureChange("drop-port", text, cost, lambda pod: _without_ports(pod, set(ports)))
 
 
 def _without_ports(pod: Pod, ports: set[int]) -> Pod:
-    """The pod without these host ports. A pod in the network of its node has them anyway, so it leaves that, too."""
-    containers = [
-        msgspec.structs.replace(
-            container,
-            ports=[
-                msgspec.structs.replace(port, host_port=0) if port.host_port in ports else port
-                for port in container.ports or ()
-            ],
-        )
-        for container in pod.spec.containers
+    """The pod without these host ports, outside the network of its node."""
+    init = pod.spec.init_containers
+    return with_spec(
+        pod,
+        containers=[_closed(each, ports) for each in pod.spec.containers],
+        init_containers=None if init is None else [_closed(each, ports) for each in init],
+        host_network=False,
+    )
+
+
+def _closed(container: Container, ports: set[int]) -> Container:
+    kept = [
+        msgspec.structs.replace(port, host_port=0) if port.host_port in ports else port
+        for port in container.ports or ()
     ]
-    return with_spec(pod, containers=containers, host_network=False)
+    return msgspec.structs.replace(container, ports=kept) if container.ports else container
 
 
 MAX_TAINT_SETS = 40
 """How many different sets of taints are tried, those of most nodes first."""
-MAX_LINES = 40
-"""How many lines of the selection are tried one by one."""
 
 
 class Tolerate(Relaxation):
@@ -193,7 +254,7 @@ class Tolerate(Relaxation):
     def relax(self, pod: Pod) -> Pod | None:
         return _tolerating(pod, [Toleration(operator="Exists")])
 
-    def alone(self, patient: Patient, pod: Pod) -> Iterator[PodChange]:
+    def alone(self, patient: Patient, pod: Pod) -> Iterator[CureChange]:
         yield from map(_toleration_of, _taint_sets(patient.trials.cluster.nodes, pod))
 
 
@@ -211,113 +272,68 @@ def _taint_sets(nodes: NodeTable, pod: Pod) -> list[frozenset[Taint]]:
     ]
 
 
-def _toleration_of(taints: frozenset[Taint]) -> PodChange:
+def _toleration_of(taints: frozenset[Taint]) -> CureChange:
     ordered = sorted(taints, key=show_taint)
     tolerations = [Toleration(taint.key, "Equal", taint.value, taint.effect) for taint in ordered]
     text = f"tolerate the taint {' and '.join(map(show_taint, ordered))}"
-    return PodChange("tolerate", text, TOLERATE * len(ordered), lambda pod: _tolerating(pod, tolerations))
+    return CureChange("tolerate", text, TOLERATE * len(ordered), lambda pod: _tolerating(pod, tolerations))
 
 
 def _tolerating(pod: Pod, more: list[Toleration]) -> Pod:
     return with_spec(pod, tolerations=[*(pod.spec.tolerations or ()), *more])
 
 
-class WidenSelection(Relaxation):
-    """The node selector and the required node affinity."""
-
-    def relax(self, pod: Pod) -> Pod | None:
-        if not pod.spec.node_selector and _required(pod) is None:
-            return None
-        return _with_required(with_spec(pod, node_selector=None), None)
-
-    def alone(self, patient: Patient, pod: Pod) -> Iterator[PodChange]:
-        """The pod without one of the lines."""
-        yield from [*_selector_lines(pod), *_affinity_lines(pod)][:MAX_LINES]
-
-    def together(self, pod: Pod) -> PodChange | None:
-        text = "drop the node selector and the required node affinity"
-        return PodChange("drop-selection", text, 2 * CHANGE_RULE, lambda pod: self.relax(pod) or pod)
-
-    def instead(self, patient: Patient, change: PodChange, pod: Pod, node: str) -> Iterator[PodChange]:
-        """Instead of dropping a line of the node selector, the value that the node has which the pod would get without it.
-
-        The node takes the pod with that value as well, so nothing has to be tried.
-        """
-        key, nodes = change.dropped_key, patient.trials.cluster.nodes
-        found = nodes.nodes[nodes.row_book[node]] if key and node in nodes.row_book else None
-        value = found.labels.get(key) if found is not None else None
-        if value is not None:
-            yield _another_value(key, value, (pod.spec.node_selector or {})[key])
-        yield change
+# ---- one node
 
 
-def _selector_lines(pod: Pod) -> Iterator[PodChange]:
-    """The pod without one line of its node selector."""
-    for key, value in (pod.spec.node_selector or {}).items():
-        yield PodChange("drop-selector", f"drop the node selector {key}={value}", CHANGE_RULE, _without_key(key), key)
+def tolerate_on(patient: Patient, row: int) -> Iterator[CureChange]:
+    """The taints of a node that the pod does not tolerate, but for those that tell that the node is out of order."""
+    if taints := untolerated(patient, row):
+        yield _toleration_of(frozenset(taints))
 
 
-def _without_key(key: str) -> Callable[[Pod], Pod]:
-    def apply(pod: Pod) -> Pod:
-        left = {other: value for other, value in (pod.spec.node_selector or {}).items() if other != key}
-        return with_spec(pod, node_selector=left or None)
-
-    return apply
-
-
-def _another_value(key: str, value: str, old: str) -> PodChange:
-    def apply(pod: Pod) -> Pod:
-        return with_spec(pod, node_selector={**(pod.spec.node_selector or {}), key: value})
-
-    return PodChange("change-selector", f"select {key}={value} instead of {key}={old}", CHANGE_RULE - 1, apply)
+def untolerated(patient: Patient, row: int) -> list[Taint]:
+    """The taints of a node that people gave it and that keep the pod away."""
+    node = patient.trials.cluster.nodes.nodes[row]
+    return [
+        taint
+        for taint in (node.taints if node is not None else ())
+        if taint.effect in HARD_EFFECTS
+        and not taint.key.startswith(STATE_TAINTS)
+        and not patient.pod.shape.tolerance.covers(taint)
+    ]
 
 
-def _required(pod: Pod) -> NodeSelector | None:
-    affinity = pod.spec.affinity
-    return affinity.node_affinity.required if affinity is not None and affinity.node_affinity is not None else None
+def spread_on(patient: Patient, row: int) -> Iterator[CureChange]:
+    """Each hard constraint as a preference, or with the smallest maxSkew with which it lets the pod go to a node."""
+
+    def fits(form: Pod) -> bool:
+        reason = patient.rejection_on(form, row)
+        return reason is None or reason.plugin != SPREAD
+
+    for each in _hard(patient.pod)[:MAX_TERMS]:
+        if (change := _larger_skew(patient, patient.pod, each, fits)) is not None:
+            yield change
+        yield _as_preference(each, _soft_keys(patient.pod))
+    if (together := SpreadLess().together(patient.pod)) is not None:
+        yield together
 
 
-def _with_required(pod: Pod, required: NodeSelector | None) -> Pod:
-    affinity = pod.spec.affinity
-    if affinity is None or affinity.node_affinity is None:
-        return pod
-    node_affinity = msgspec.structs.replace(affinity.node_affinity, required=required)
-    return with_spec(pod, affinity=msgspec.structs.replace(affinity, node_affinity=node_affinity))
+def relate_on(patient: Patient, row: int) -> Iterator[CureChange]:
+    """Each required term about other pods, dropped, and all of them."""
+    changes = [*_dropped_terms(patient.pod)]
+    yield from changes
+    if len(changes) > 1:
+        yield DropAffinity().together(patient.pod)
 
 
-def _affinity_lines(pod: Pod) -> Iterator[PodChange]:
-    """The pod without one expression of one term. A term that loses its last one is dropped; without terms, all of it."""
-    required = _required(pod)
-    for t, term in enumerate(required.node_selector_terms or () if required is not None else ()):
-        lines = [*(term.match_expressions or ()), *(term.match_fields or ())]
-        for i, line in enumerate(lines):
-            text = show_requirement(line.key, line.operator, line.values or ())
-            yield PodChange(
-                "drop-affinity", f"drop the required node affinity {text}", CHANGE_RULE, _without_line(t, i)
-            )
+def ports_on(patient: Patient, row: int) -> Iterator[CureChange]:
+    """The host ports that pods of a node have already."""
+    held = [port for pod in patient.trials.cluster.nodes.pods_on[row] for port in pod.shape.host_ports]
+    taken = dict.fromkeys(own[2] for own in patient.pod.shape.host_ports if any(_collide(own, each) for each in held))
+    if taken:
+        yield _dropped_ports(patient.pod, [*taken])
 
 
-def _without_line(number: int, index: int) -> Callable[[Pod], Pod]:
-    def apply(pod: Pod) -> Pod:
-        required = _required(pod)
-        terms = list(required.node_selector_terms or ()) if required is not None else []
-        if number >= len(terms):
-            return pod
-        kept = _term_without(terms[number], index)
-        if kept is None:
-            return _with_required(pod, None)  # a term that asks for nothing would match every node
-        terms[number] = kept
-        return _with_required(pod, NodeSelector(terms))
-
-    return apply
-
-
-def _term_without(term: NodeSelectorTerm, index: int) -> NodeSelectorTerm | None:
-    """None if nothing is left of the term."""
-    expressions: list[Requirement] = list(term.match_expressions or ())
-    fields: list[Requirement] = list(term.match_fields or ())
-    if index < len(expressions):
-        del expressions[index]
-    elif index - len(expressions) < len(fields):
-        del fields[index - len(expressions)]
-    return NodeSelectorTerm(expressions or None, fields or None) if expressions or fields else None
+def _collide(one: HostPort, other: HostPort) -> bool:
+    return one[1:] == other[1:] and (one[0] == other[0] or ANY_IP in (one[0], other[0]))

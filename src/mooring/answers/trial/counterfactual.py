@@ -73,6 +73,11 @@ class SchedulerView:
         if isinstance(item, Pod) and is_pending and item.status.nominated_node_name:
             self.cluster.nominated.promise(item, item.status.nominated_node_name)
 
+    @property
+    def scheduler_names(self) -> list[str]:
+        """The scheduler names of the profiles."""
+        return [*self._runners]
+
     def runner(self, pod: Pod) -> Runner | None:
         """The profile of the pod; None if no profile has its scheduler name."""
         return self._runners.get(pod.spec.scheduler_name)

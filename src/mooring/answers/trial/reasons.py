@@ -238,9 +238,10 @@ def _selection(pod: Pod, cluster: Cluster, rows: RowArray) -> Iterable[str]:
         yield f"required node affinity {text or '(empty term)'}: matches {_nodes(matching)}"
 
 
-def show_requirement(key: str, operator: str, values: Iterable[str]) -> str:
+def show_requirement(key: str, operator: str, values: Iterable[str], most: int = SHOWN) -> str:
+    """A line of a selector, with so many of its values at most."""
     listed = [*values]
-    return f"{key} {operator} [{', '.join(listed[:SHOWN])}]" if listed else f"{key} {operator}"
+    return f"{key} {operator} [{', '.join(listed[:most])}]" if listed else f"{key} {operator}"
 
 
 def _cordoned(pod: Pod, cluster: Cluster, rows: RowArray) -> Iterable[str]:

@@ -22,10 +22,12 @@ Examples:
   mooring explain --from dump.json cart-7d9f -o json | jq '.cures[0].change'
 
 \b
-Costs order the changes, the smallest first: uncordon a node 10; lower a request 20 to 80; tolerate a taint 30; drop
-or widen a rule of the pod 40; claim fewer or other devices 40; create a volume, or free devices, 45; move pods 50;
-raise the priority 60 and 5 for each victim; remove pods 70; add a node 90. Each change was tried: the scheduler
-placed the pod.
+Costs order the changes, the smallest first: remove the gates, or uncordon a node, 10; use the schedulerName of a profile
+15; lower a request 20 to 80; tolerate a taint 30; drop or widen a rule of the pod 40; claim fewer or other devices 40;
+create a volume, free devices, remove a taint from a node, label a node (65 where it has another value), or let it run
+more pods, 45; move pods 50; lower a request of another pod 55 to 75; raise the priority, or let the pod preempt, 60 and 5
+for each victim; remove pods 70; add a node 90. Up to three changes that are needed together cost the sum. Each was tried:
+the scheduler placed the pod.
 
 \b
 Exit status:
