@@ -11,6 +11,7 @@ from mooring.plugins.devices import cel as device_selectors
 from mooring.plugins.devices.cel import Matcher, compile_selector, facts_of
 from mooring.plugins.devices.effort import CelFault, TookTooLong
 from mooring.plugins.devices.pools import LikenessBook, likeness_of
+from mooring.rules.device_expressions import MAX_COST
 
 DEVICE = msgspec.convert(
     a_device(
@@ -144,7 +145,7 @@ THOUSANDS = "".join(f"{NUMBERS}.all(x{i}, " for i in range(4)) + "x0 > 0" + ")" 
 
 
 def test_a_selector_that_costs_more_than_a_selector_may_is_at_fault(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert device_selectors.MAX_COST == 1_000_000, "upstream's CELSelectorExpressionMaxCost"
+    assert MAX_COST == 1_000_000, "upstream's CELSelectorExpressionMaxCost"
     monkeypatch.setattr(device_selectors, "MAX_COST", 1000)
     matcher = compile_selector(THOUSANDS)
     assert isinstance(matcher, Matcher)
