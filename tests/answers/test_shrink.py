@@ -12,7 +12,6 @@ from build import a_node, a_pod
 from how_many import examples
 from mooring.answers.moves import drain_search, simulated_drains
 from mooring.answers.moves.simulated_drains import NodeDrain
-from mooring.answers.plan import shrink as plan_shrink
 from mooring.answers.plan.plan import Plan, plan
 from mooring.answers.plan.shrink import ShrinkOptions
 from mooring.answers.trial.changing_cluster import ChangingCluster
@@ -356,7 +355,7 @@ def test_drains_that_only_a_simulation_can_judge_are_made_there_and_taken_back(m
 
 def test_a_search_that_may_make_few_decisions_gives_what_it_has(monkeypatch: pytest.MonkeyPatch) -> None:
     pods = [owned(f"p{name}", name, "1") for name in "abc"]
-    monkeypatch.setattr(plan_shrink, "SearchEffort", lambda seconds: drain_search.SearchEffort(1, seconds))
+    monkeypatch.setattr(drain_search, "NODE_DECISIONS", 3)  # one for three nodes
     answer = shrunk(*THREE, *pods)
     assert (len(answer.removed), answer.is_complete) == (1, False)
     assert answer.summary()[-1] == (

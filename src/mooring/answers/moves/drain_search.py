@@ -21,7 +21,9 @@ from mooring.rules.evictions import is_drained
 from mooring.sim.gauge import MAIN
 
 DECISIONS = 40_000
-"""How many decisions a search makes if no time is given: some 15 s with 5,000 nodes."""
+"""How many decisions a search makes if no time is given."""
+NODE_DECISIONS = 200_000_000
+"""Above 5,000 nodes a search makes so many decisions divided by the number of nodes: each takes longer with more nodes."""
 CHANGES = 80
 """So many changes of the best order in a row may be in vain. Of the 14 clusters of the review the worst needs some dozens."""
 SETS = 6
@@ -60,6 +62,11 @@ class SearchEffort:
     def share(self, made: int) -> float:
         """How much of the effort is spent after so many decisions: 1 is all of it."""
         return made / self.decisions if self.seconds is None else (monotonic() - self._begin) / max(self.seconds, 1e-3)
+
+
+def effort_for(nodes: int, seconds: float | None) -> SearchEffort:
+    """The effort for a cluster with so many nodes: so many seconds, or a number of decisions."""
+    return SearchEffort(min(DECISIONS, NODE_DECISIONS // max(nodes, 1)), seconds)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from mooring.answers.form.answer import Progress
 from mooring.answers.form.published import Form
-from mooring.answers.moves.drain_search import DrainOrder, DrainSearch, SearchEffort
+from mooring.answers.moves.drain_search import DrainOrder, DrainSearch, effort_for
 from mooring.answers.moves.drain_trials import CANNOT_TELL, DrainTrials
 from mooring.answers.moves.simulated_drains import NodeDrain, SimulatedDrains
 from mooring.answers.plan.judge import patient
@@ -71,7 +71,7 @@ def nodes_to_remove(
     costs = known_prices(nodes) if prices is None else node_prices(nodes, prices)
     worth = {node.name: costs.get(node.name, 1.0) for node in nodes if node.name not in frozenset(keep)}
     trials = DrainTrials(simulated.saved)
-    search = DrainSearch(trials, worth, SearchEffort(seconds=seconds), ShrinkProgram(trials, worth).propose, tell)
+    search = DrainSearch(trials, worth, effort_for(len(nodes), seconds), ShrinkProgram(trials, worth).propose, tell)
     found = search.run()
     unsure = [name for name, reason in found.reasons.items() if reason == CANNOT_TELL]
     order = found.order
