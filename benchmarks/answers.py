@@ -21,6 +21,7 @@ from typing import Any
 
 from mooring.answers.capacity.capacity import capacity
 from mooring.answers.explain.explain import explain_pod
+from mooring.answers.plan.plan import plan
 from mooring.answers.trial.counterfactual import Counterfactual
 from mooring.answers.what_if.question import what_if
 from mooring.inputs.loaded_cluster import LoadedCluster, load
@@ -269,6 +270,11 @@ def ask_capacity(cluster: LoadedCluster) -> str:
     return f"{answer.fits} more fit"
 
 
+def ask_shrink(cluster: LoadedCluster) -> str:
+    """Which nodes can go."""
+    return plan(cluster, shrink=True).summary()[1]
+
+
 def a_pod(cpu: str, memory: str) -> JsonObject:
     requests = {"cpu": cpu, "memory": memory}
     containers = [{"name": "main", "image": "none", "resources": {"requests": requests}}]
@@ -279,6 +285,7 @@ PARTS: dict[str, Callable[[LoadedCluster], str]] = {
     "explain": ask_explain,
     "capacity": ask_capacity,
     "what-if": ask_what_if,
+    "shrink": ask_shrink,
 }
 
 

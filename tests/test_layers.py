@@ -42,6 +42,7 @@ ROOMS: dict[str, tuple[tuple[str, ...], ...]] = {
     "answers": (
         ("form",),
         ("trial",),
+        ("moves",),
         ("explain",),
         ("simulate",),
         ("what_if", "capacity"),

@@ -187,7 +187,7 @@ def test_a_plan_has_costs_as_numbers_without_noise() -> None:
     shrunk = crowded.plan(shrink=True)
     assert rows(shrunk.to_frame("remove"), "node", "moved_pods")[:2] == [
         {"node": "c-2", "moved_pods": 0},
-        {"node": "a-2", "moved_pods": 2},
+        {"node": "a-1", "moved_pods": 2},
     ]
     moves = [{"pod": each["pod"], "to": each["to_node"]} for each in rows(shrunk.to_frame("moves"))]
     assert moves == [move for step in shrunk.to_dict()["remove"] for move in step["moved"]]

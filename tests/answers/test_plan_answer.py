@@ -7,10 +7,11 @@ from written import Written, a_node, a_pod
 
 from mooring.answers.form.data_table import DataTable
 from mooring.answers.form.report_parts import BarPlot
+from mooring.answers.moves.simulated_drains import DrainedPod, NodeDrain
 from mooring.answers.plan.additions import AddedNodes
 from mooring.answers.plan.offers import NodeOffer, read_offers
 from mooring.answers.plan.plan import Plan, plan, pods_at_peak
-from mooring.answers.plan.shrink import DrainedPod, KeptNode, NodeDrain
+from mooring.answers.plan.shrink import KeptNode
 from mooring.inputs.arrivals import arrivals_of
 from mooring.inputs.input_errors import InputError
 from mooring.inputs.loaded_cluster import load
@@ -61,7 +62,7 @@ def test_a_plan_of_one_step_says_nothing_of_steps() -> None:
     assert answer.summary() == [
         "12 pending pods: 2 fit on the present nodes, 5 on 1 new node.",
         "The new nodes cost 1.5; no plan for these pods costs less than 0.",
-        "1 node can go with everything still placed; the search gave up before it had tried all nodes.",
+        "1 node can go with everything still placed; the search ended early, and more time (--seconds) may find more.",
     ]
 
 
@@ -71,7 +72,7 @@ def test_no_node_can_go() -> None:
     assert an_answer(**nothing).summary() == [told, "No node can go."]
     assert an_answer(**nothing, is_complete=False).summary() == [
         told,
-        "No node can go; the search gave up before it had tried all nodes.",
+        "No node can go; the search ended early, and more time (--seconds) may find more.",
     ]
     assert an_answer(**nothing, shrinks=False).summary() == [told]
     assert an_answer(**nothing).steps == 0
@@ -166,6 +167,11 @@ def test_the_content() -> None:
             {"pod": "default/c", "reason": "a gate"},
         ],
         "kept": [{"node": "stays", "reason": "its pods fit nowhere"}],
+        "safeSteps": 0,
+        "chances": 0,
+        "cordonFirst": False,
+        "saves": None,
+        "searchedAll": True,
         "notes": ["said"],
     }
 

@@ -88,6 +88,25 @@ def test_there_has_to_be_a_question(cluster: Path) -> None:
     )
 
 
+def test_options_of_a_search_for_nodes_that_can_go_need_that_search(cluster: Path, offers: Path) -> None:
+    told = ["--prices and --seconds are about --shrink: add it, or leave them out"]
+    ran = mooring("plan", "--offer", offers, "--from", cluster, "--seconds", "5")
+    assert (ran.code, ran.complaints) == (2, told)
+
+
+def test_nodes_that_can_go_are_found_without_a_solver_and_by_price(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "scipy.optimize", None)
+    prices = tmp_path / "prices.yaml"
+    prices.write_text("{a-1: 1, a-2: 2, b-1: 1, b-2: 1, c-1: 1, c-2: 3, big-1: 9}")
+    crowded = Path(__file__).parents[2] / "examples" / "crowded.yaml"
+    ran = mooring("plan", "--shrink", "--prices", prices, "--seconds", "600", "--from", crowded, "-o", "json")
+    told = json.loads(ran.out)
+    assert [step["node"] for step in told["remove"]] == ["c-2", "a-2"]
+    assert (told["saves"], told["searchedAll"]) == (5, True)
+
+
 def test_a_missing_solver_is_told_in_one_line(cluster: Path, offers: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "scipy.optimize", None)
     ran = mooring("plan", "--offer", offers, "--from", cluster)

@@ -23,13 +23,13 @@ from mooring.answers.compare.node_use import (
     WeighedShape,
     cut_shapes,
     fragmentation_of,
-    node_prices,
     weighed_shapes,
 )
 from mooring.answers.compare.placement_table import PLACEMENTS, pack, placements_digest
 from mooring.answers.compare.run_plan import RunPlan, digest_of
 from mooring.answers.form.answer import Progress
 from mooring.answers.form.report_parts import wait_counts
+from mooring.answers.trial.node_prices import node_prices
 from mooring.api.validation.problem import Problem
 from mooring.framework.profile.registry import Registry, load_file
 from mooring.inputs.arrivals import MAX_ARRIVALS, Arrival, ArrivalsError, ListedArrivals, PlannedChange

@@ -15,11 +15,11 @@ from mooring.answers.compare.comparison import (
     Comparison,
     PlacementDifference,
 )
-from mooring.answers.compare.node_use import prices_of, read_prices
 from mooring.answers.compare.placement_table import PlacementTable, unpack
 from mooring.answers.compare.results_file import open_results
 from mooring.answers.compare.run_plan import RunPlan, UnusablePlan, plan_runs
 from mooring.answers.compare.workers import WORTH_A_PROCESS, Progress, run_here, run_in_processes, run_on_dask
+from mooring.answers.trial.node_prices import asked_prices
 from mooring.framework.config import ConfigError, KubeSchedulerConfiguration
 from mooring.framework.config.durations import parse_duration
 from mooring.framework.profile.registry import Registry
@@ -82,7 +82,7 @@ def compare(
         cluster.gates,
         tuple(dict.fromkeys(cluster.registry.files.values())),
         until_ns(until),
-        _prices(prices),
+        asked_prices(prices),
         cluster.registry,
     )
     named = [*_named_configs(configs, cluster)]
@@ -114,12 +114,6 @@ def until_ns(until: float | str | None) -> int | None:
     if until is not None and found is None:
         raise UnusablePlan(f"until: Invalid value: {until!r}: must be seconds, or a duration such as 90s, 15m, 24h")
     return found
-
-
-def _prices(prices: Source | Mapping[str, float] | None) -> dict[str, float] | None:
-    if prices is None:
-        return None
-    return read_prices(os.fspath(prices)) if isinstance(prices, str | os.PathLike) else prices_of(prices)
 
 
 def _named_configs(configs: Configs, cluster: LoadedCluster) -> Iterator[tuple[str, KubeSchedulerConfiguration]]:

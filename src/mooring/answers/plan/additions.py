@@ -9,7 +9,7 @@ from mooring.answers.capacity.filling import CopyPlacer
 from mooring.answers.form.answer import Progress
 from mooring.answers.form.published import Count, Form, Number, Positive
 from mooring.answers.plan.demand import NodeDemand, PodKind, demand_of
-from mooring.answers.plan.judge import Verdict, can_be_scheduled, judge, objects_of, pending_in, with_daemons
+from mooring.answers.plan.judge import Verdict, can_be_scheduled, judge, pending_in, with_daemons
 from mooring.answers.plan.offers import NodeOffer
 from mooring.answers.plan.patterns import PatternProgram
 from mooring.answers.plan.programs import lower_bound
@@ -23,7 +23,7 @@ from mooring.answers.plan.search import (
 )
 from mooring.answers.plan.steps import MANY_PODS, MORE_STYLES, STYLES, StepSearch
 from mooring.answers.plan.trials import NodeTrials, OfferedNodes
-from mooring.answers.trial.changing_cluster import ChangingCluster, why_pending
+from mooring.answers.trial.changing_cluster import ChangingCluster, objects_of, why_pending
 from mooring.inputs.loaded_cluster import LoadedCluster
 from mooring.model.pod import Pod
 

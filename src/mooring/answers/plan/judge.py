@@ -10,7 +10,7 @@ import msgspec
 
 from mooring.answers.plan.offers import NodeOffer
 from mooring.answers.plan.trials import OfferedNodes
-from mooring.answers.trial.changing_cluster import ChangingCluster, why_pending
+from mooring.answers.trial.changing_cluster import ChangingCluster, objects_of, why_pending
 from mooring.answers.trial.changing_nodes import copy_daemons, sync_daemons
 from mooring.answers.trial.counterfactual import with_spec
 from mooring.inputs.loaded_cluster import LoadedCluster
@@ -27,12 +27,6 @@ def patient(loaded: LoadedCluster) -> LoadedCluster:
         for item in loaded.objects
     ]
     return replace(loaded, objects=objects)
-
-
-def objects_of(cluster: ChangingCluster) -> LoadedCluster:
-    """The cluster of a simulation as it is now."""
-    workloads = [*cluster.book.workloads.values()]
-    return replace(cluster.loaded, objects=[*cluster.driver.objects.values()], workloads=workloads)
 
 
 def pending_in(cluster: ChangingCluster) -> list[Pod]:

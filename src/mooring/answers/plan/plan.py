@@ -12,11 +12,13 @@ from mooring.answers.form.answer import AnswerPlot, AnswerTable, ClusterAnswer, 
 from mooring.answers.form.data_table import Columns, DataTable, attribute_table, data_table
 from mooring.answers.form.published import Count, Form, Number
 from mooring.answers.form.report_parts import BarPlot
+from mooring.answers.moves.simulated_drains import NodeDrain
 from mooring.answers.plan.additions import AddedNodes, AddedNodesForm, PlannedAdditions, nodes_to_add
-from mooring.answers.plan.judge import objects_of, patient
+from mooring.answers.plan.judge import patient
 from mooring.answers.plan.offers import NodeOffer, Offered, read_offers
-from mooring.answers.plan.shrink import KeptNode, NodeDrain, Shrinking, nodes_to_remove
-from mooring.answers.trial.changing_cluster import ChangingCluster
+from mooring.answers.plan.shrink import KeptNode, Shrinking, ShrinkOptions, nodes_to_remove
+from mooring.answers.trial.changing_cluster import ChangingCluster, objects_of
+from mooring.answers.trial.node_prices import asked_prices
 from mooring.answers.what_if.workload_changes import apply as apply_objects
 from mooring.inputs.arrivals import Arrival, read_arrivals
 from mooring.inputs.field_checks import Validation
@@ -92,6 +94,16 @@ class PlanForm(Form, frozen=True):
     """The pods that stay pending."""
     kept: Sequence[KeptNode]
     """Nodes that have to stay; only with --shrink."""
+    safe_steps: Count
+    """So many of the first drains hold whichever of equally good nodes the scheduler takes, in whatever order pods come."""
+    chances: Count
+    """In how many simulations these choices fell in other ways; 0 if `safeSteps` was not looked into."""
+    cordons_first: bool = named(name="cordonFirst")
+    """Whether all nodes of `remove` have to be cordoned before the first one is drained."""
+    saved: Number | None = named(name="saves")
+    """The price an hour of the nodes of `remove`; null if not all nodes have a price."""
+    searched_all: bool
+    """Whether the search for nodes that can go ended by itself; if not, more time may find more."""
     notes: Sequence[str]
     """What a user should know about the answer."""
 
@@ -115,8 +127,12 @@ class Plan(ClusterAnswer):
     has_offers: bool = True
     shrinks: bool = False
     is_complete: bool = True
-    """Whether shrinking tried every node."""
+    """Whether the search for nodes that can go ended by itself."""
     notes: Sequence[str] = field(default=())
+    safe_steps: int = 0
+    chances: int = 0
+    cordons_first: bool = False
+    saved: float | None = None
 
     @property
     def cost(self) -> float:
@@ -142,9 +158,7 @@ class Plan(ClusterAnswer):
         lines.append(self._outcome())
         if self.added:
             lines.append(self._cost())
-        if self.shrinks:
-            lines.append(self._shrunk())
-        return lines
+        return [*lines, *self._shrunk()] if self.shrinks else lines
 
     def _order(self) -> list[str]:
         """These sentences come first: nodes of several steps do not hold everything if they are added all at once."""
@@ -170,11 +184,19 @@ class Plan(ClusterAnswer):
         over = f" ({100 * (self.cost / self.lower_bound - 1):.1f} % above)" if self.lower_bound else ""
         return f"The new nodes cost {_money(self.cost)}; {bound}{over}."
 
-    def _shrunk(self) -> str:
+    def _shrunk(self) -> list[str]:
+        rest = "" if self.is_complete else "; the search ended early, and more time (--seconds) may find more"
+        if not self.removed:
+            return [f"No node can go{rest}."]
+        lines = ["Cordon all of the nodes below before you drain the first one."] if self.cordons_first else []
         in_turn = ", one after the other," if len(self.removed) > 1 else ""
-        gone = f"{count(len(self.removed), 'node')} can go{in_turn} with everything still placed"
-        rest = "" if self.is_complete else "; the search gave up before it had tried all nodes"
-        return f"{gone}{rest}." if self.removed else f"No node can go{rest}."
+        lines.append(f"{count(len(self.removed), 'node')} can go{in_turn} with everything still placed{rest}.")
+        if self.saved is not None:
+            lines.append(f"That saves {_money(self.saved)} an hour.")
+        if self.chances and self.safe_steps < len(self.removed):
+            chance = "on which of equally good nodes the scheduler takes, and on the order in which pods come"
+            lines.append(f"From step {self.safe_steps + 1} on, whether everything is placed depends {chance}.")
+        return lines
 
     def tables(self) -> list[AnswerTable]:
         add: list[tuple[object, ...]] = [
@@ -248,6 +270,10 @@ class Plan(ClusterAnswer):
         return [each.published() for each in self.added]
 
     @property
+    def searched_all(self) -> bool:
+        return self.is_complete
+
+    @property
     def unplaced(self) -> list[UnplacedPod]:
         return [UnplacedPod(*each) for each in self.pending.items()]
 
@@ -286,7 +312,7 @@ def plan(
     *,
     apply: Sequence[Objects] = (),
     arrivals: Source | Sequence[Written] | None = None,
-    shrink: bool = False,
+    shrink: bool | ShrinkOptions = False,
     at_once: bool = False,
     validation: Validation = Validation.STRICT,
     tell: Progress | None = None,
@@ -300,16 +326,20 @@ def plan(
     """
     errors = _ReadingErrors()
     chosen: Sequence[NodeOffer] = ()
+    known: Mapping[str, float] | None = None
     with errors.kept():
         chosen = read_offers(offers, loaded, validation) if offers is not None else ()
     wanted = _applied(loaded, apply, validation, errors)
     with errors.kept():
         wanted = _with_arrivals(wanted, arrivals, validation)
+    asked = shrink if isinstance(shrink, ShrinkOptions) else ShrinkOptions()
+    with errors.kept():
+        known = asked_prices(asked.prices)
     errors.raise_all()
     additions = nodes_to_add(patient(wanted), chosen, tell, at_once=at_once)
     new = [name for each in additions.added for name in each.names]
-    shrinking = nodes_to_remove(additions.loaded, new, tell) if shrink else Shrinking((), (), True)
-    return _answer(loaded, additions, shrinking, bool(chosen), shrink)
+    shrinking = nodes_to_remove(additions.loaded, new, tell, known, asked.seconds) if shrink else Shrinking()
+    return _answer(loaded, additions, shrinking, bool(chosen), bool(shrink))
 
 
 def _answer(
@@ -328,6 +358,10 @@ def _answer(
         shrinks,
         shrinking.is_complete,
         _notes(loaded, additions),
+        shrinking.safe_steps,
+        shrinking.chances,
+        shrinking.cordons_first,
+        shrinking.saved,
     )
 
 

@@ -299,6 +299,12 @@ class ChangingCluster:
             self.create_like(pod)
 
 
+def objects_of(cluster: ChangingCluster) -> LoadedCluster:
+    """The cluster of a simulation as it is now."""
+    workloads = [*cluster.book.workloads.values()]
+    return replace(cluster.loaded, objects=[*cluster.driver.objects.values()], workloads=workloads)
+
+
 # ---- A moment of a cluster: where each pod is, why the others are pending, and how full nodes are.
 
 

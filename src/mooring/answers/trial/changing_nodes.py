@@ -10,7 +10,7 @@ from itertools import count, islice
 
 import msgspec
 
-from mooring.answers.trial.budget_counts import is_healthy
+from mooring.answers.trial.budget_counts import BudgetCounts, is_healthy
 from mooring.answers.trial.changing_cluster import BlockedPod, ChangingCluster
 from mooring.answers.trial.counterfactual import with_spec
 from mooring.answers.trial.workload_book import WorkloadName
@@ -172,7 +172,7 @@ def drain(cluster: ChangingCluster, names: Sequence[str]) -> None:
     Pods that come to a node meanwhile stay too: they tolerate that it is cordoned, and `kubectl drain` lists pods once.
     """
     cordon(cluster, names)
-    waiting = _by_budget(cluster, names)
+    waiting = by_budget(cluster.budgets, (pod for name in names for pod in cluster.pods_on(name) if is_drained(pod)))
     settled = 0
     while any(waiting.values()) and settled < _SETTLED:
         if _evict_allowed(cluster, waiting):
@@ -187,19 +187,17 @@ def drain(cluster: ChangingCluster, names: Sequence[str]) -> None:
         cluster.blocked[pod.key] = BlockedPod(pod.key, pod.spec.node_name, budget, message)
 
 
-def _by_budget(cluster: ChangingCluster, names: Sequence[str]) -> dict[str, deque[Pod]]:
-    """The pods that a drain has to evict, by the budgets that cover them, in the order of their nodes.
+def by_budget(budgets: BudgetCounts, pods: Iterable[Pod]) -> dict[str, deque[Pod]]:
+    """Pods that a drain has to evict, by the budgets that cover them.
 
     Those that are not ready come first: a budget may let them go when it lets no other pod go. So it is enough to ask about
     the first of each group, and the work grows with the number of pods, not with its square.
     """
     groups: dict[str, deque[Pod]] = {}
-    for name in names:
-        for pod in cluster.pods_on(name):
-            if is_drained(pod):
-                budgets = ",".join(each.budget.key for each in cluster.budgets.of(pod))
-                groups.setdefault(budgets, deque()).append(pod)
-    return {budgets: deque(sorted(pods, key=is_healthy)) for budgets, pods in groups.items()}
+    for pod in pods:
+        covering = ",".join(each.budget.key for each in budgets.of(pod))
+        groups.setdefault(covering, deque()).append(pod)
+    return {covering: deque(sorted(each, key=is_healthy)) for covering, each in groups.items()}
 
 
 def _evict_allowed(cluster: ChangingCluster, waiting: dict[str, deque[Pod]]) -> bool:

@@ -7,6 +7,7 @@ import click
 
 from mooring.answers.plan.plan import plan as ask_plan
 from mooring.answers.plan.programs import SolverMissing
+from mooring.answers.plan.shrink import ShrinkOptions
 from mooring.cli.answering import (
     ClusterSource,
     ShownAnswer,
@@ -49,9 +50,13 @@ the new nodes; the plan preempts no pod. The lower bound is the cost of the solu
 same pods is cheaper. A scheduler that spreads pods leaves no node with room for the large ones, if all nodes come at
 once. So a plan may have steps: add the nodes of one step, wait until the scheduler has placed what fits, then add the
 next. The plan says how many pods would stay pending otherwise. --at-once gives a plan without steps, which may cost
-much more; one that costs at most 2 % more is preferred in any case. With --shrink, nodes are drained in a simulation
-one after the other, the least used first; a drain that a disruption budget blocks, or after which a pod would be
-pending, is taken back. Adding nodes needs SciPy: pip install 'mooring[plan]'.
+much more; one that costs at most 2 % more is preferred in any case. Adding nodes needs SciPy: pip install 'mooring[plan]'.
+
+\b
+With --shrink, many orders of drains are tried, and the best one is carried out in a simulation: no disruption budget is
+broken, every pod is placed again, and no pod is preempted. The best one frees the most nodes, or saves most where all
+nodes have a price: by --prices, or by a label or annotation mooring.dev/price. With SciPy a solver proposes nodes as well.
+The search is bounded by a number of decisions, so that two runs give the same answer; --seconds bounds it by time.
 
 \b
 Exit status:
@@ -72,16 +77,26 @@ Exit status:
 @file_option("--arrivals", "Pods that arrive over time: those of the busiest moment are to fit.")
 @click.option("--at-once", is_flag=True, help="Everything fits also if all nodes come at once: no steps (see below).")
 @click.option("--shrink", is_flag=True, help="Also find nodes that can be drained and removed.")
+@file_option("--prices", "With --shrink: what nodes cost an hour, by instance type or name (YAML).")
+@click.option(
+    "--seconds",
+    type=click.FloatRange(min=1),
+    metavar="N",
+    help="With --shrink: how long the search for nodes that can go may take.",
+)
 @asks_cluster
 @shows_answer
 def plan(source: ClusterSource, shown: ShownAnswer, offer: str | None, shrink: bool, **asked: Any) -> None:
     """Find the cheapest nodes on which everything pending fits, or nodes that are not needed."""
     if offer is None and not shrink:
         refuse("nothing to plan: name the nodes that can be added with --offer FILE, or ask with --shrink which can go")
+    options = ShrinkOptions(asked.pop("prices"), asked.pop("seconds"))
+    if not shrink and options != ShrinkOptions():
+        refuse("--prices and --seconds are about --shrink: add it, or leave them out")
     loaded = source.load()
     try:
         with own_output(), LateBar("planning") as bar:
-            answer = ask_plan(loaded, offer, shrink=shrink, validation=source.validate, tell=bar, **asked)
+            answer = ask_plan(loaded, offer, shrink=shrink and options, validation=source.validate, tell=bar, **asked)
     except SolverMissing as error:
         refuse(error)
     except ArrivalsError as error:
