@@ -63,6 +63,10 @@ class Narrowing(msgspec.Struct):
     within: Mask | None = None
     """The only rows to look at, whatever PreFilter says: those of a placement. It makes no rejections."""
 
+    def includes(self, name: str, row: int) -> bool:
+        """Whether the node with this name, in this row, is one of the nodes to look at."""
+        return (self.names is None or name in self.names) and (self.within is None or bool(self.within[row]))
+
     def rejection_of_others(self) -> Rejection | None:
         if self.names is None:
             return None
@@ -172,6 +176,15 @@ class Attempt:
             if plugin.name not in self._no_filter and concerns(plugin, context, filtering):
                 self._ask_filter(index, plugin, verdicts)
         return verdicts
+
+    @property
+    def left_out(self) -> frozenset[str]:
+        """The plugins that skip Filter."""
+        return self._no_filter
+
+    def refresh_node_answers(self) -> None:
+        """Bring the kept answers of filters up to date that follow from nodes alone: `kept_code` gives these."""
+        self._memo.refresh_node_answers(self.context)
 
     def _rejects_nothing(self, verdicts: Verdicts) -> bool:
         """Whether all rows are known to have passed. Hot: as a rule they have, and no column is read to find out."""

@@ -247,6 +247,13 @@ class ShapeMemo:
             return self._combine_first(nodes, sources)
         return sources[0] if sources else _all_pass(nodes.height)
 
+    def refresh_node_answers(self, context: SchedulingContext) -> None:
+        """Bring the answers of filters up to date that change with nodes alone, for a question about a single row."""
+        if not self._filters_at.is_at_end(context.nodes, context.nodes.node_touches):
+            for part in self._filtering:
+                if part.follows_nodes:
+                    part.refresh(context, PRE_FILTER)
+
     def _combine_first(self, nodes: NodeTable, sources: list[First]) -> First:
         """Combine the columns of several parts: the first filter of all parts that rejects a row is the one with the lowest
         index."""
