@@ -5,6 +5,7 @@ PreFilter -> Filter -> (extenders filter) -> PreScore -> Score -> normalise -> w
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Protocol
 
 import numpy as np
@@ -21,7 +22,8 @@ from mooring.framework.config.types import Extender
 from mooring.framework.contract.points import Rows
 from mooring.framework.contract.status import Rejection
 from mooring.framework.kept.asking import AttemptError, count_rows
-from mooring.framework.kept.feasible import NARROWED_OUT, PASSED, MaskedTotals, nth
+from mooring.framework.kept.best_rows import MaskedTotals
+from mooring.framework.kept.feasible import NARROWED_OUT, PASSED, first_of, nth
 from mooring.framework.kept.prepared import SearchCursor
 from mooring.kit.choice import choose, mix
 from mooring.model.pod import Pod
@@ -41,6 +43,7 @@ from mooring.scheduler.extender_asking import InterestedExtenders, add_scores, p
 from mooring.scheduler.extender_steps import Steps, at_once
 
 BEST = 3
+_ALL = slice(0, None)
 
 
 class TieBreak(Protocol):
@@ -50,6 +53,9 @@ class TieBreak(Protocol):
 
     def pick_best(self, nodes: NodeTable, rows: Rows, totals: Integers, seed: int) -> int:
         """`rows` are ascending, and `totals` are theirs."""
+
+    def pick_kept(self, nodes: NodeTable, card: MaskedTotals, seed: int) -> int:
+        """`pick_best` for totals of all rows, which may come with a quicker way to find the best (best_rows.py)."""
 
     def rank_place(self, place: int, seed: int) -> int:
         """Rank a placement of a pod group: of those that have the same score, the one with the highest rank is taken."""
@@ -64,7 +70,16 @@ class LowestName:
     def pick_best(self, nodes: NodeTable, rows: Rows, totals: Integers, seed: int) -> int:
         if nodes.is_named_by_row():  # Hot: as a rule, because nodes are listed in the order of their names
             return _row_at(rows, int(totals.argmax()))
+        if isinstance(rows, slice):
+            return first_of(_highest(totals), nodes.rows_by_name())
         return self.pick(nodes, _tied(rows, totals), seed)
+
+    def pick_kept(self, nodes: NodeTable, card: MaskedTotals, seed: int) -> int:
+        if card.best is None:
+            return self.pick_best(nodes, _ALL, card.totals, seed)
+        if nodes.is_named_by_row():
+            return card.best.first()
+        return card.best.first_by_name(nodes.name_rank(), nodes.rows_by_name())
 
     def rank_place(self, place: int, seed: int) -> int:
         """The first: generators give placements in the order of their names."""
@@ -80,6 +95,11 @@ class BySeed:
     def pick_best(self, nodes: NodeTable, rows: Rows, totals: Integers, seed: int) -> int:
         highest = _highest(totals)
         return _row_at(rows, nth(highest, choose(seed, int(np.count_nonzero(highest)))))
+
+    def pick_kept(self, nodes: NodeTable, card: MaskedTotals, seed: int) -> int:
+        if card.best is None:
+            return self.pick_best(nodes, _ALL, card.totals, seed)
+        return card.best.nth(partial(choose, seed))
 
     def rank_place(self, place: int, seed: int) -> int:
         """Mixed twice: the first member picks its node with this seed, and must not draw the same number."""
@@ -213,10 +233,13 @@ def _place(
 def _take_best(attempt: Attempt, card: ScoreCard | MaskedTotals, options: DecideOptions) -> Placement:
     """The node with the highest total, where nothing else of the decision is kept."""
     nodes, seed = attempt.context.nodes, attempt.context.seed
-    rows, count = (card.rows, len(card.totals)) if isinstance(card, ScoreCard) else (slice(0, None), card.count)
-    row = options.tie_break.pick_best(nodes, rows, card.totals, seed)
-    highest = int(card.totals[row] if isinstance(rows, slice) else np.maximum.reduce(card.totals)) + card.added
-    placement = Placement(nodes.names[row], row, highest, count)
+    if isinstance(card, MaskedTotals):
+        row, count = options.tie_break.pick_kept(nodes, card, seed), card.count
+        highest = int(card.totals[row])
+    else:
+        row, count = options.tie_break.pick_best(nodes, card.rows, card.totals, seed), len(card.totals)
+        highest = int(card.totals[row] if isinstance(card.rows, slice) else np.maximum.reduce(card.totals))
+    placement = Placement(nodes.names[row], row, highest + card.added, count)
     placement.context = attempt.context
     return placement
 
@@ -434,6 +457,9 @@ class KeptTies:
 
     def pick_best(self, nodes: NodeTable, rows: Rows, totals: Integers, seed: int) -> int:
         return self.pick(nodes, _tied(rows, totals), seed)
+
+    def pick_kept(self, nodes: NodeTable, card: MaskedTotals, seed: int) -> int:
+        return self.pick_best(nodes, _ALL, card.totals, seed)
 
     def rank_place(self, place: int, seed: int) -> int:
         return self._inner.rank_place(place, seed)
