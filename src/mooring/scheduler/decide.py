@@ -178,7 +178,8 @@ def deciding(
         narrowing = _pre_filter(attempt, options)
         if isinstance(narrowing, NoFit):
             return _reviewed(narrowing, interested)
-        promised, objections = _promised_row(attempt, narrowing), dict[str, Rejection]()
+        promised = _promised_row(attempt, narrowing)
+        objections: dict[str, Rejection] = {}
         if promised is not None and (
             interested is None or (yield from still_passes(interested, attempt, objections, promised))
         ):
