@@ -424,6 +424,46 @@ def test_kept_and_asked_filters_interleave(drawn: list[tuple[bool, dict[str, int
             cluster.nodes.place(a_pod(f"{name}-{attempt}-{len(cluster.nodes.pods())}"), name)
 
 
+# ---- the node that a pod was promised
+
+
+def promised(name: str, *plugins: Fake, cluster: Cluster | None = None) -> Decision:
+    pod = a_pod(status={"nominatedNodeName": name})
+    return decide(Runner(a_profile(*plugins)), pod, cluster or three_nodes(), DecideOptions(explain=True))
+
+
+@pytest.mark.parametrize("kind", [FakeFilter, KeptFilter])
+def test_filters_are_asked_about_a_promised_node_alone(kind: type[Fake]) -> None:
+    plugin = kind("F", {"n0": 3})
+    assert feasible(promised("n1", plugin)) == ["n1"]
+    assert plugin.asked == [["n1"]]
+
+
+def test_a_promised_node_that_a_filter_rejects_is_asked_about_with_all_others() -> None:
+    plugin = KeptFilter("F", {"n1": 3})
+    assert feasible(promised("n1", plugin, FakeScore("S"))) == ["n0", "n2"]
+    assert plugin.asked == [["n1"], ["n0", "n1", "n2"]]
+
+
+def test_a_promised_node_that_pre_filter_ruled_out_is_not_asked_about() -> None:
+    plugin = KeptFilter("F", {})
+    assert feasible(promised("n1", FakePreFilter("P", only("n0", "n2")), plugin, FakeScore("S"))) == ["n0", "n2"]
+    assert ["n1"] not in plugin.asked
+
+
+def test_a_filter_that_fails_on_the_promised_node_is_asked_about_all_nodes() -> None:
+    """Parity: upstream logs the failure on the nominated node and goes on; here the filter fails once more."""
+
+    class Moody(FakeFilter):
+        def filter(self, context: SchedulingContext, rows: Rows) -> Any:
+            if len(names_of(context, rows)) == 1:
+                raise ValueError("not alone")
+            return super().filter(context, rows)
+
+    assert feasible(promised("n1", Moody("F", {"n0": 1}), FakeScore("S"))) == ["n1", "n2"]
+    assert error(promised("n1", FakeFilter("F", PluginError("never")))) == 'running "F" filter plugin: never'
+
+
 # ---- Score
 
 

@@ -299,6 +299,15 @@ def test_a_filter_has_no_say_about_nodes_that_one_before_it_rejected() -> None:
     assert (filters["TaintToleration"], filters["NodeResourcesFit"]) == (3, 2)
 
 
+@pytest.mark.parametrize(("cpu", "evaluated"), [("1", 1), ("4", 3)], ids=["fits there", "does not fit there"])
+def test_a_promised_node_is_evaluated_alone_and_all_nodes_only_if_it_rejects(cpu: str, evaluated: int) -> None:
+    world = with_node()
+    world.scheduler.handle(ObjectAdded(a_pod("used", cpu="1", nodeName="n1")))
+    world.scheduler.handle(ObjectAdded(our_pod(cpu=cpu, status={"nominatedNodeName": "n1"})))
+    world.attempt()
+    assert set(evaluations(world, "Filter").values()) == {evaluated}
+
+
 def test_plugins_without_a_say_are_shown_too() -> None:
     world = with_node()
     line = f'plugin="NodePorts",extension_point="Filter",profile="{PROFILE}"'

@@ -13,12 +13,14 @@ from mooring.cluster.columns.kernels import Mask
 from mooring.cluster.nodes.table import NodeTable
 from mooring.framework.attempts.attempt import Attempt, Narrowing, PodRejected, ScoreCard, Verdicts
 from mooring.framework.attempts.fit_errors import RejectedAttempt
-from mooring.framework.attempts.leave_room import leave_room
+from mooring.framework.attempts.leave_room import leave_room, passes_alone
 from mooring.framework.attempts.runner import Runner
 from mooring.framework.config.types import Extender
 from mooring.framework.contract.points import Rows
+from mooring.framework.contract.status import Rejection
 from mooring.framework.kept.asking import AttemptError, count_rows
-from mooring.framework.kept.feasible import NARROWED_OUT, PASSED, MaskedTotals
+from mooring.framework.kept.best_rows import MaskedTotals
+from mooring.framework.kept.feasible import NARROWED_OUT, PASSED
 from mooring.framework.kept.prepared import SearchCursor
 from mooring.model.pod import Pod
 from mooring.scheduler.decision import (
@@ -90,15 +92,17 @@ def deciding(
     """
     try:
         attempt = runner.open(pod, cluster, seed)
-        screened = _screen(attempt, options)
-        if isinstance(screened, NoFit):
-            return _reviewed(screened, interested)
-        verdicts, narrowing = screened
-        promised = _promised_row(attempt, verdicts)
+        narrowing = _pre_filter(attempt, options)
+        if isinstance(narrowing, NoFit):
+            return _reviewed(narrowing, interested)
+        promised = _promised_row(attempt, narrowing)
+        objections: dict[str, Rejection] = {}
         if promised is not None and (
-            interested is None or (yield from still_passes(interested, attempt, verdicts, promised))
+            interested is None or (yield from still_passes(interested, attempt, objections, promised))
         ):
-            return _place(attempt, verdicts, narrowing, _take_promised(verdicts, promised), None, options)
+            return _place_promised(attempt, narrowing, promised, options)
+        verdicts = _filter(attempt, narrowing)
+        verdicts.objections.update(objections)
         if interested is None and not options.keeps_details and _looks_at_all(attempt, options):
             best = attempt.best(verdicts)
             if best is not None:
@@ -147,16 +151,19 @@ def _place(
 def _take_best(attempt: Attempt, card: ScoreCard | MaskedTotals, options: DecideOptions) -> Placement:
     """The node with the highest total, where nothing else of the decision is kept."""
     nodes, seed = attempt.context.nodes, attempt.context.seed
-    rows, count = (card.rows, len(card.totals)) if isinstance(card, ScoreCard) else (slice(0, None), card.count)
-    row = options.tie_break.pick_best(nodes, rows, card.totals, seed)
-    highest = int(card.totals[row] if isinstance(rows, slice) else np.maximum.reduce(card.totals)) + card.added
-    placement = Placement(nodes.names[row], row, highest, count)
+    if isinstance(card, MaskedTotals):
+        row, count = options.tie_break.pick_kept(nodes, card, seed), card.count
+        highest = int(card.totals[row])
+    else:
+        row, count = options.tie_break.pick_best(nodes, card.rows, card.totals, seed), len(card.totals)
+        highest = int(card.totals[row] if isinstance(card.rows, slice) else np.maximum.reduce(card.totals))
+    placement = Placement(nodes.names[row], row, highest + card.added, count)
     placement.context = attempt.context
     return placement
 
 
-def _screen(attempt: Attempt, options: DecideOptions) -> tuple[Verdicts, Narrowing] | NoFit:
-    """PreFilter and Filter: the verdict of each node; or that the pod goes nowhere, whatever the node."""
+def _pre_filter(attempt: Attempt, options: DecideOptions) -> Narrowing | NoFit:
+    """PreFilter: the nodes to look at; or that the pod goes nowhere, whatever the node."""
     if not count_nodes(attempt, options.within):
         return NoFit(Diagnosis(0))
     narrowing = attempt.pre_filter()
@@ -166,11 +173,16 @@ def _screen(attempt: Attempt, options: DecideOptions) -> tuple[Verdicts, Narrowi
             diagnosis, DecisionDetails() if options.explain else None, _failure(attempt, None, diagnosis, options)
         )
     narrowing.within = options.within
+    return narrowing
+
+
+def _filter(attempt: Attempt, narrowing: Narrowing) -> Verdicts:
+    """Filter: the verdict of each node, also with the pods that are nominated to it."""
     verdicts = attempt.filter(narrowing)
     nominated = attempt.context.cluster.nominated
     if nominated:
         leave_room(attempt, verdicts, nominated)
-    return verdicts, narrowing
+    return verdicts
 
 
 def _no_fit(attempt: Attempt, verdicts: Verdicts, narrowing: Narrowing, options: DecideOptions) -> NoFit:
@@ -180,16 +192,30 @@ def _no_fit(attempt: Attempt, verdicts: Verdicts, narrowing: Narrowing, options:
     return NoFit(diagnosis, details, _failure(attempt, verdicts, diagnosis, options))
 
 
-def _promised_row(attempt: Attempt, verdicts: Verdicts) -> int | None:
-    """The node that the pod was promised, if it still fits there."""
-    row = attempt.context.nodes.row_book.get(attempt.context.pod.status.nominated_node_name)
-    return row if row is not None and verdicts.first[row] == PASSED else None
+def _promised_row(attempt: Attempt, narrowing: Narrowing) -> int | None:
+    """The node that the pod was promised, if it still fits there.
+
+    Parity: it is asked about alone, before all others. A filter that fails there has no say until all nodes are asked about.
+    """
+    context = attempt.context
+    name = context.pod.status.nominated_node_name
+    row = context.nodes.row_book.get(name) if name else None
+    if row is None or not narrowing.includes(name, row):
+        return None
+    try:
+        return row if passes_alone(attempt, row, context.cluster.nominated) else None
+    except AttemptError:
+        return None
 
 
-def _take_promised(verdicts: Verdicts, row: int) -> Rows:
-    """Parity: a node that was promised and still fits is taken; nobody asks about the others."""
-    verdicts.first = np.full(len(verdicts.first), NARROWED_OUT, np.int8)
-    return np.array([row], np.intp)
+def _place_promised(attempt: Attempt, narrowing: Narrowing, row: int, options: DecideOptions) -> Placement:
+    """Parity: a node that was promised and still fits is taken; no plugin is asked about the others."""
+    placement = Placement(attempt.context.nodes.names[row], row)
+    placement.context = attempt.context
+    if options.keeps_details:
+        verdicts = Verdicts(np.full(attempt.context.nodes.height, NARROWED_OUT, np.int8))
+        _record(attempt, placement, verdicts, narrowing, np.array([row], np.intp), None, options)
+    return placement
 
 
 def _looks_at_all(attempt: Attempt, options: DecideOptions) -> bool:

@@ -222,13 +222,16 @@ def passing(
     return left.rows, on_bare_nodes(attempt, left.rows) if left.are_bare else attempt
 
 
-def still_passes(interested: InterestedExtenders, attempt: Attempt, verdicts: Verdicts, row: int) -> Steps[bool]:
-    """Whether extenders agree to the node that the pod is nominated to, when they are asked about it alone.
+def still_passes(
+    interested: InterestedExtenders, attempt: Attempt, objections: dict[str, Rejection], row: int
+) -> Steps[bool]:
+    """Whether extenders agree to the node that the pod is nominated to, when they are asked about it alone. Their reasons
+    against it are added to `objections`.
 
     Parity: a failure of an extender here is no reason to give up: the attempt goes on with all nodes.
     """
     try:
-        left = yield from _ask_all(interested, attempt, np.array([row], np.intp), verdicts.objections)
+        left = yield from _ask_all(interested, attempt, np.array([row], np.intp), objections)
     except AttemptError as fault:
         interested.report(f"Evaluation failed on nominated node {attempt.context.nodes.names[row]}: {fault}")
         return False

@@ -6,6 +6,7 @@ kube-scheduler follows it only where its goroutines do not race; docs/parity.md 
 """
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Literal, Protocol
 
 import numpy as np
@@ -14,11 +15,13 @@ from numpy.typing import NDArray
 from mooring.cluster.columns.kernels import Integers, Mask
 from mooring.cluster.nodes.table import NodeTable
 from mooring.framework.contract.points import Rows
-from mooring.framework.kept.feasible import nth
+from mooring.framework.kept.best_rows import MaskedTotals
+from mooring.framework.kept.feasible import first_of, nth
 from mooring.kit.choice import choose, mix
 
 Places = NDArray[np.intp]
 """The places of the tied rows among the feasible rows, in the order in which these were found."""
+_ALL = slice(0, None)
 
 
 class TieBreak(Protocol):
@@ -26,7 +29,7 @@ class TieBreak(Protocol):
 
     @property
     def goes_by_walk(self) -> bool:
-        """Whether the rule depends on the order in which feasible nodes are found. Then `pick_best` is not called."""
+        """Whether the rule depends on the order in which feasible nodes are found. Then only `pick` is called."""
 
     @property
     def words(self) -> str:
@@ -36,6 +39,9 @@ class TieBreak(Protocol):
 
     def pick_best(self, nodes: NodeTable, rows: Rows, totals: Integers, seed: int) -> int:
         """`rows` are ascending, and `totals` are theirs."""
+
+    def pick_kept(self, nodes: NodeTable, card: MaskedTotals, seed: int) -> int:
+        """`pick_best` for totals of all rows, which may come with a quicker way to find the best (best_rows.py)."""
 
     def rank_place(self, place: int, seed: int) -> int:
         """Rank a placement of a pod group: of those that have the same score, the one with the highest rank is taken."""
@@ -53,8 +59,17 @@ class LowestName:
     def pick_best(self, nodes: NodeTable, rows: Rows, totals: Integers, seed: int) -> int:
         if nodes.is_named_by_row():  # Hot: as a rule, because nodes are listed in the order of their names
             return _row_at(rows, int(totals.argmax()))
+        if isinstance(rows, slice):
+            return first_of(_highest(totals), nodes.rows_by_name())
         tied, places = _tied(rows, totals)
         return self.pick(nodes, tied, seed, places)
+
+    def pick_kept(self, nodes: NodeTable, card: MaskedTotals, seed: int) -> int:
+        if card.best is None:
+            return self.pick_best(nodes, _ALL, card.totals, seed)
+        if nodes.is_named_by_row():
+            return card.best.first()
+        return card.best.first_by_name(nodes.name_rank(), nodes.rows_by_name())
 
     def rank_place(self, place: int, seed: int) -> int:
         """The first: generators give placements in the order of their names."""
@@ -73,6 +88,11 @@ class BySeed:
     def pick_best(self, nodes: NodeTable, rows: Rows, totals: Integers, seed: int) -> int:
         highest = _highest(totals)
         return _row_at(rows, nth(highest, choose(seed, int(np.count_nonzero(highest)))))
+
+    def pick_kept(self, nodes: NodeTable, card: MaskedTotals, seed: int) -> int:
+        if card.best is None:
+            return self.pick_best(nodes, _ALL, card.totals, seed)
+        return card.best.nth(partial(choose, seed))
 
     def rank_place(self, place: int, seed: int) -> int:
         """Mixed twice: the first member picks its node with this seed, and must not draw the same number."""
@@ -187,6 +207,9 @@ class KeptTies:
     def pick_best(self, nodes: NodeTable, rows: Rows, totals: Integers, seed: int) -> int:
         tied, places = _tied(rows, totals)
         return self.pick(nodes, tied, seed, places)
+
+    def pick_kept(self, nodes: NodeTable, card: MaskedTotals, seed: int) -> int:
+        return self.pick_best(nodes, _ALL, card.totals, seed)
 
     def rank_place(self, place: int, seed: int) -> int:
         return self._inner.rank_place(place, seed)

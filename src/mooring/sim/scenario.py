@@ -308,7 +308,7 @@ def measure_with_queue(text: bytes) -> Figures:
     virtual = VirtualClock(START_NS)
     gates = gates_of(scenario)
     scheduler = build_scheduler(configuration(scenario, gates), virtual, all_plugins(), gates=gates)
-    driver = _AssumingDriver(virtual, scheduler)
+    driver = _AssumingDriver(virtual, scheduler, with_versions=True)  # a nomination is seen in a new version
     waiting: dict[str, Pod] = {}
 
     def put(item: KubeObject) -> None:

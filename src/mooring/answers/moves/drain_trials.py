@@ -20,8 +20,9 @@ from mooring.model.node import Node
 from mooring.model.pod import Pod
 from mooring.model.workloads import PodDisruptionBudget, ReplicaSet
 from mooring.rules.evictions import is_drained
-from mooring.scheduler.decide import DecideOptions, by_seed
+from mooring.scheduler.decide import DecideOptions
 from mooring.scheduler.decision import NoFit, Placement
+from mooring.scheduler.ties import by_seed
 from mooring.sim.controllers import replacement, volume_claims_of
 
 CANNOT_TELL = "only a simulation can tell"

@@ -23,6 +23,7 @@ class NodeOrder:
         self._zone_of: dict[str, tuple[str, str]] = {}
         self._zones: dict[tuple[str, str], dict[str, None]] = {}
         self._rank: NDArray[np.int64] = np.zeros(0, np.int64)
+        self._by_name: NDArray[np.intp] = np.zeros(0, np.intp)
         self.ranked_rows = 0
         """How many rows `name_rank` was made for; 0: it is to be made anew."""
         self.is_by_row = True
@@ -54,13 +55,21 @@ class NodeOrder:
         """For each row the position of its node among all node names, sorted."""
         if self.ranked_rows != capacity:
             self._rank = np.full(capacity, capacity, np.int64)
-            names = sorted(self._zone_of)
-            # Hot: as a rule rows were given in the order of names; to look 100,000 names up takes 20 ms.
-            rows = row_book.values() if list(row_book) == names else map(row_book.__getitem__, names)
-            self._rank[np.fromiter(rows, np.intp, len(names))] = np.arange(len(names))
+            known = row_book
+            if len(row_book) > len(self._zone_of):  # pods on nodes that are gone have rows, too
+                known = {name: row for name, row in row_book.items() if name in self._zone_of}
+            names, rows = list(known), np.fromiter(known.values(), np.intp, len(known))
+            # Hot: to sort places, instead of names that are looked up then, takes half of the time for 400,000 nodes.
+            self._by_name = rows[sorted(range(len(names)), key=names.__getitem__)]
+            self._rank[self._by_name] = np.arange(len(names))
             self.is_by_row = bool((np.diff(self._rank[self._rank < capacity]) > 0).all())
             self.ranked_rows = capacity
         return self._rank
+
+    def rows_by_name(self, row_book: Mapping[str, int], capacity: int) -> NDArray[np.intp]:
+        """The rows of all nodes, sorted by the names of their nodes."""
+        self.name_rank(row_book, capacity)
+        return self._by_name
 
     def round_robin(self) -> list[str]:
         """First node of each zone, second of each zone, ...; zones and nodes in order of arrival."""

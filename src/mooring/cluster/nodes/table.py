@@ -288,6 +288,10 @@ class NodeTable:
         """For each row the position of its node among all node names, sorted."""
         return self.order.name_rank(self.row_book, self.capacity)
 
+    def rows_by_name(self) -> NDArray[np.intp]:
+        """The rows of all nodes, sorted by the names of their nodes."""
+        return self.order.rows_by_name(self.row_book, self.capacity)
+
     def is_named_by_row(self) -> bool:
         """Whether the nodes have the same order by name as by row."""
         if self.order.ranked_rows != self.capacity:

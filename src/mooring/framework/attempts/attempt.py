@@ -35,7 +35,8 @@ from mooring.framework.kept.asking import (
     normalize,
     scoring,
 )
-from mooring.framework.kept.feasible import NARROWED_OUT, PASSED, FeasibleRows, MaskedTotals, with_value
+from mooring.framework.kept.best_rows import MaskedTotals
+from mooring.framework.kept.feasible import NARROWED_OUT, PASSED, FeasibleRows, with_value
 from mooring.framework.kept.memo import ASK, ShapeMemo
 from mooring.framework.kept.prepared import PreparedProfile, PrePoints
 from mooring.framework.kept.score_by_value import ValueScores, ask_score_by_value
@@ -62,6 +63,10 @@ class Narrowing(msgspec.Struct):
     plugins: tuple[str, ...] = ()
     within: Mask | None = None
     """The only rows to look at, whatever PreFilter says: those of a placement. It makes no rejections."""
+
+    def includes(self, name: str, row: int) -> bool:
+        """Whether the node with this name, in this row, is one of the nodes to look at."""
+        return (self.names is None or name in self.names) and (self.within is None or bool(self.within[row]))
 
     def rejection_of_others(self) -> Rejection | None:
         if self.names is None:
@@ -172,6 +177,15 @@ class Attempt:
             if plugin.name not in self._no_filter and concerns(plugin, context, filtering):
                 self._ask_filter(index, plugin, verdicts)
         return verdicts
+
+    @property
+    def left_out(self) -> frozenset[str]:
+        """The plugins that skip Filter."""
+        return self._no_filter
+
+    def refresh_node_answers(self) -> None:
+        """Bring the kept answers of filters up to date that follow from nodes alone: `kept_code` gives these."""
+        self._memo.refresh_node_answers(self.context)
 
     def _rejects_nothing(self, verdicts: Verdicts) -> bool:
         """Whether all rows are known to have passed. Hot: as a rule they have, and no column is read to find out."""
@@ -288,6 +302,7 @@ class Attempt:
         """Hot: where all asked scores give one number for all nodes, only what is kept tells nodes apart."""
         context = self.context
         kept_sum, added, parts = self._memo.score_sum(context), 0, []
+        kept = kept_sum
         by_value = self._scores_by_value(feasible)
         known = self._memo.pre_score_outcomes
         for index, plugin in self.runner.asked_scores if known is None else known.asked_next:
@@ -305,7 +320,9 @@ class Attempt:
             for part in parts[1:]:
                 totals = totals + part
             return ScoreCard(rows, totals, added=added)
-        return MaskedTotals(feasible.mask(kept_sum), added, feasible.count)
+        totals = feasible.mask(kept_sum)
+        best = self._memo.best_rows(context.nodes, kept) if totals is kept else None
+        return MaskedTotals(totals, added, feasible.count, best)
 
     def _scores_by_value(self, feasible: FeasibleRows) -> dict[int, ValueScores]:
         """By index of a plugin: its scores, where they follow from a label and most nodes are feasible."""

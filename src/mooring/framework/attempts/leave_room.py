@@ -17,6 +17,7 @@ from mooring.framework.attempts.refiltering import (
     rows_beyond_sums,
     verdicts_of,
 )
+from mooring.framework.contract.plugin_caller import ERROR, SUCCESS
 from mooring.framework.kept.feasible import PASSED
 from mooring.framework.kept.prepared import CrowdedColumns
 
@@ -42,6 +43,33 @@ def leave_room(attempt: Attempt, verdicts: Verdicts, nominated: NominatedLoad) -
         columns.void()
         raise
     _take_crowded(attempt, verdicts, columns, nominated)
+
+
+def passes_alone(attempt: Attempt, row: int, nominated: NominatedLoad) -> bool:
+    """Whether one row passes, with the pods nominated to it and without them; no filter is asked about other rows."""
+    caller, status = attempt.context.caller, ERROR
+    began_ns = caller.began()
+    try:
+        rejection = _rejection_alone(attempt, row, nominated)
+        status = SUCCESS
+    finally:
+        caller.ended("Filter", status, began_ns)
+    caller.filtered(attempt.left_out, np.array([PASSED if rejection is None else rejection], np.int8), 1)
+    return rejection is None
+
+
+def _rejection_alone(attempt: Attempt, row: int, nominated: NominatedLoad) -> int | None:
+    """The index of the first filter that rejects the row."""
+    context = attempt.context
+    attempt.refresh_node_answers()
+    rejection = rejection_of_row(attempt, context, row)
+    if rejection is not None:
+        return rejection[0]
+    crowd = nominated.crowd_on([row], context.pod.priority, context.pod.id) if nominated else None
+    if crowd is None:
+        return None
+    first = int(verdicts_with(attempt, crowd, nominated).first[0])
+    return None if first == PASSED else first
 
 
 def _leave_room(attempt: Attempt, verdicts: Verdicts, crowd: Crowd, nominated: NominatedLoad) -> None:

@@ -7,7 +7,6 @@ passed takes 50 µs to make, and 100 µs to index a column with. So nothing here
 from functools import lru_cache
 from typing import Any, TypeVar
 
-import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -113,17 +112,6 @@ class FeasibleRows:
         return totals if self.count == len(totals) else with_value(totals, ~self._passed, np.iinfo(totals.dtype).min)
 
 
-class MaskedTotals(msgspec.Struct, eq=False):
-    """The outcome of scoring where only kept scores tell nodes apart. Do not write to it."""
-
-    totals: Integers
-    """For all rows; what did not pass has the lowest number."""
-    added: int
-    """Sum of the other scores, which are the same for all rows. It is to be added to each total."""
-    count: int
-    """The number of feasible rows."""
-
-
 def nth(meant: Mask, number: int) -> int:
     """The row with this number among those that are meant, counted from 0. There must be more of them than that."""
     start, stop = 0, len(meant)
@@ -135,3 +123,18 @@ def nth(meant: Mask, number: int) -> int:
         else:
             start, number = middle, number - count
     return start + int(meant[start:stop].nonzero()[0][number])
+
+
+def first_of(meant: Mask, order: NDArray[np.intp]) -> int:
+    """The first row in this order that is meant. There must be one.
+
+    Hot: as a rule many are meant, and one of the first rows is. To list 400,000 rows that are meant takes 1 ms.
+    """
+    start, size = 0, _CHUNK
+    while True:
+        part = order[start : start + size]
+        found = meant[part]
+        place = int(found.argmax())
+        if found[place]:
+            return int(part[place])
+        start, size = start + size, 2 * size

@@ -17,6 +17,7 @@ from mooring.cluster.columns.kernels import Integers
 from mooring.cluster.nodes.table import NodeTable
 from mooring.framework.contract.context import KeptValues, SchedulingContext
 from mooring.framework.contract.points import Plugin, Rows
+from mooring.framework.kept.best_rows import LEAST_ROWS, BestRows
 from mooring.framework.kept.feasible import DEAD, PASSED, First
 from mooring.framework.kept.part_memo import (
     PRE_FILTER,
@@ -205,6 +206,7 @@ class ShapeMemo:
     """Whether no kept filter rejects a node, as of the last refresh: then a look at the column tells nothing."""
     _combined_first: _CombinedColumn | None = None
     _combined_sum: _CombinedColumn | None = None
+    _best: BestRows | None = None
 
     def __init__(
         self, parts: tuple[PartMemo, ...], places: Mapping[PodPart, int], byte_count: ByteCount | None = None
@@ -246,6 +248,13 @@ class ShapeMemo:
         if not is_all_alive or len(sources) > 1:
             return self._combine_first(nodes, sources)
         return sources[0] if sources else _all_pass(nodes.height)
+
+    def refresh_node_answers(self, context: SchedulingContext) -> None:
+        """Bring the answers of filters up to date that change with nodes alone, for a question about a single row."""
+        if not self._filters_at.is_at_end(context.nodes, context.nodes.node_touches):
+            for part in self._filtering:
+                if part.follows_nodes:
+                    part.refresh(context, PRE_FILTER)
 
     def _combine_first(self, nodes: NodeTable, sources: list[First]) -> First:
         """Combine the columns of several parts: the first filter of all parts that rejects a row is the one with the lowest
@@ -293,6 +302,14 @@ class ShapeMemo:
         if len(sources) > 1:
             return self._combine_sum(nodes, sources)
         return sources[0] if sources else _all_zero(nodes.height)
+
+    def best_rows(self, nodes: NodeTable, totals: Integers) -> BestRows | None:
+        """Finds the best row of all in what `score_sum` has returned; None: the table is too small for that to pay."""
+        if nodes.height <= LEAST_ROWS:
+            return None
+        best = self._best = self._best or BestRows()
+        best.refresh(nodes, totals)
+        return best
 
     def _combine_sum(self, nodes: NodeTable, sources: list[Integers]) -> Integers:
         """Combine the columns of several parts: the sum of their weighted scores by row. 32-bit integers are used if all

@@ -1,0 +1,116 @@
+"""The highest total of each block of rows: on a large table, the best row is found without a pass over all rows.
+
+A column of kept totals changes on few rows between two attempts. So the highest total of a block, and how many rows have it,
+are worked out again for the blocks of these rows only. An attempt then reads one number for each block, and the rows of one
+block.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from mooring.cluster.columns.kernels import Integers
+from mooring.cluster.nodes.table import NodeTable
+from mooring.framework.kept.part_memo import Bookmark
+
+BLOCK = 1024
+"""Rows of a block: 1,000,000 nodes have as many blocks as a block has rows, so both are read equally fast."""
+LEAST_ROWS = 16 * BLOCK
+"""Up to so many rows a pass over all of them takes less time (2 µs) than to follow what changed (4 µs)."""
+
+_UNKNOWN = -1
+
+
+class BestRows:
+    """The blocks of one column of totals, all rows of which are feasible."""
+
+    __slots__ = ("_at", "_counts", "_highest", "_ranks", "_totals")
+
+    def __init__(self) -> None:
+        self._at = Bookmark()
+        self._totals: Integers = np.zeros(0, np.int16)
+        self._highest: NDArray[Any] = self._totals
+        """By block: the highest total."""
+        self._counts: NDArray[np.int64] = np.zeros(0, np.int64)
+        """By block: how many rows have the highest total."""
+        self._ranks: NDArray[np.int64] = np.zeros(0, np.int64)
+        """By block: the lowest rank by name of the rows with the highest total; _UNKNOWN until it is asked for."""
+
+    def refresh(self, nodes: NodeTable, totals: Integers) -> None:
+        """Follow a column of kept totals, which changes only on rows that the table notes as touched."""
+        if totals is not self._totals:
+            self._at.forget()
+            self._totals = totals
+        rows = self._at.take_news(nodes, nodes.touches)
+        if rows is None:
+            return
+        blocks = None if isinstance(rows, slice) else {row // BLOCK for row in rows.tolist()}
+        if blocks is None or len(blocks) * 8 > len(self._counts):
+            self._work_out_all()
+        else:
+            for block in blocks:
+                self._work_out(block)
+        self._at.move(nodes, nodes.touches)
+
+    def _work_out_all(self) -> None:
+        starts = np.arange(0, len(self._totals), BLOCK)
+        self._highest = np.maximum.reduceat(self._totals, starts)
+        is_highest = self._totals == np.repeat(self._highest, BLOCK)[: len(self._totals)]
+        self._counts = np.add.reduceat(is_highest, starts, dtype=np.int64)
+        self._ranks = np.full(len(starts), _UNKNOWN, np.int64)
+
+    def _work_out(self, block: int) -> None:
+        part = self._rows_of(block)
+        highest = part[part.argmax()]
+        self._highest[block] = highest
+        self._counts[block] = np.count_nonzero(part == highest)
+        self._ranks[block] = _UNKNOWN
+
+    def _rows_of(self, block: int) -> Integers:
+        return self._totals[block * BLOCK : (block + 1) * BLOCK]
+
+    def _tied(self) -> tuple[int, NDArray[np.intp]]:
+        """The highest total, and the blocks that have it."""
+        highest = self._highest[self._highest.argmax()]
+        return highest, (self._highest == highest).nonzero()[0]
+
+    def first(self) -> int:
+        """The first of the rows with the highest total."""
+        block = int(self._highest.argmax())
+        return block * BLOCK + int(self._rows_of(block).argmax())
+
+    def nth(self, choose: Callable[[int], int]) -> int:
+        """A row with the highest total: `choose` is given how many there are, and says which one, counted from 0."""
+        highest, blocks = self._tied()
+        ends = self._counts[blocks].cumsum()
+        number = choose(int(ends[-1]))
+        place = int(ends.searchsorted(number, "right"))
+        if place:
+            number -= int(ends[place - 1])
+        block = int(blocks[place])
+        return block * BLOCK + int((self._rows_of(block) == highest).nonzero()[0][number])
+
+    def first_by_name(self, rank: NDArray[np.int64], by_name: NDArray[np.intp]) -> int:
+        """The row with the highest total and the lowest name. `rank` has the rank of each row, `by_name` the row of each
+        rank."""
+        highest, blocks = self._tied()
+        for block in blocks[self._ranks[blocks] == _UNKNOWN].tolist():
+            part = self._rows_of(block)
+            self._ranks[block] = rank[block * BLOCK : block * BLOCK + len(part)][part == highest].min()
+        return int(by_name[self._ranks[blocks].min()])
+
+
+class MaskedTotals(msgspec.Struct, eq=False):
+    """The outcome of scoring where only kept scores tell nodes apart. Do not write to it."""
+
+    totals: Integers
+    """For all rows; what did not pass has the lowest number."""
+    added: int
+    """Sum of the other scores, which are the same for all rows. It is to be added to each total."""
+    count: int
+    """The number of feasible rows."""
+    best: BestRows | None = None
+    """Finds the best row, where the table is large and all rows are feasible."""
