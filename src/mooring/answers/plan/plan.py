@@ -12,7 +12,15 @@ from mooring.answers.form.answer import AnswerPlot, AnswerTable, ClusterAnswer, 
 from mooring.answers.form.data_table import Columns, DataTable, attribute_table, data_table
 from mooring.answers.form.published import Count, Form, Number
 from mooring.answers.form.report_parts import BarPlot
-from mooring.answers.plan.additions import AddedNodes, AddedNodesForm, PlannedAdditions, nodes_to_add
+from mooring.answers.plan.additions import (
+    NOT_TRIED,
+    AddedNodes,
+    AddedNodesForm,
+    CheaperPlan,
+    PlannedAdditions,
+    TriedOrders,
+    nodes_to_add,
+)
 from mooring.answers.plan.judge import objects_of, patient
 from mooring.answers.plan.offers import NodeOffer, Offered, read_offers
 from mooring.answers.plan.shrink import KeptNode, NodeDrain, Shrinking, nodes_to_remove
@@ -94,6 +102,14 @@ class PlanForm(Form, frozen=True):
     """Nodes that have to stay; only with --shrink."""
     notes: Sequence[str]
     """What a user should know about the answer."""
+    orders: Count
+    """The orders that were tried: pods of equal priority in any order, nodes of a step together or one by one."""
+    orders_held: Count
+    """In how many of these orders every pod that can be placed is placed."""
+    cost_to_hold_in_all: Number | None
+    """The cost of nodes that hold in all these orders; null if none were found."""
+    cheaper: CheaperPlan | None
+    """The cheapest nodes that were found for the order of the cluster, if they cost less than this plan."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -117,6 +133,23 @@ class Plan(ClusterAnswer):
     is_complete: bool = True
     """Whether shrinking tried every node."""
     notes: Sequence[str] = field(default=())
+    tried: TriedOrders = NOT_TRIED
+
+    @property
+    def orders(self) -> int:
+        return self.tried.tried
+
+    @property
+    def orders_held(self) -> int:
+        return self.tried.held
+
+    @property
+    def cheaper(self) -> CheaperPlan | None:
+        return self.tried.cheaper
+
+    @property
+    def cost_to_hold_in_all(self) -> float | None:
+        return self.cost if self.orders == self.orders_held else None
 
     @property
     def cost(self) -> float:
@@ -141,7 +174,7 @@ class Plan(ClusterAnswer):
         lines = self._order() if self.steps > 1 else []
         lines.append(self._outcome())
         if self.added:
-            lines.append(self._cost())
+            lines += [self._cost(), self._holding()]
         if self.shrinks:
             lines.append(self._shrunk())
         return lines
@@ -169,6 +202,15 @@ class Plan(ClusterAnswer):
         bound = f"no plan for these pods costs less than {_money(self.lower_bound)}"
         over = f" ({100 * (self.cost / self.lower_bound - 1):.1f} % above)" if self.lower_bound else ""
         return f"The new nodes cost {_money(self.cost)}; {bound}{over}."
+
+    def _holding(self) -> str:
+        """In which orders the plan holds, and the price of one that holds in fewer."""
+        orders = "orders of pods and nodes that were tried"
+        if self.orders_held < self.orders:
+            return f"They hold in {self.orders_held} of {self.orders} {orders}; no nodes were found that hold in all."
+        cheaper = self.cheaper
+        less = f" Nodes for {_money(cheaper.cost)} hold in {cheaper.orders_held} of them." if cheaper else ""
+        return f"They hold in all {self.orders} {orders}.{less}"
 
     def _shrunk(self) -> str:
         in_turn = ", one after the other," if len(self.removed) > 1 else ""
@@ -328,6 +370,7 @@ def _answer(
         shrinks,
         shrinking.is_complete,
         _notes(loaded, additions),
+        additions.orders,
     )
 
 
