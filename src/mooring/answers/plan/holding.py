@@ -19,15 +19,20 @@ from mooring.answers.plan.search import FoundNodes, StepWalk, by_preference, fou
 from mooring.answers.plan.trials import Additions
 from mooring.model.pod import Pod
 
-MAX_DECISIONS, AT_ONCE_DECISIONS = 20_000, 8_000
-"""For a search for steps, and for nodes that come at once. A decision takes 0.1 ms on few nodes, 0.3 on 5,000."""
-MAX_CONFIRMED = 6
+MAX_DECISIONS, AT_ONCE_DECISIONS, MANY_DECISIONS = 50_000, 12_000, 20_000
+"""For a search for steps, for nodes that come at once, and with more than FEW_PODS pods. A decision takes 0.1 ms on few
+nodes, 0.3 on 5,000."""
+EXPLORED = 0.6
+"""The share of the decisions after which no other nodes are tried: what is there is improved."""
+MAX_CONFIRMED = 8
 """How often plans that hold are tried in orders that the search has not seen, and repaired where they fail."""
 FEW_PODS = 100
 """With more pods than these, only nodes that other searches found are tried: each trial takes long."""
 PACKINGS = tuple(Packing(fill, slack) for fill, slack in product((1.0, 0.95, 0.9, 0.85, 0.8, 0.7), (0.0, 0.5, 1.0)))
 IMPROVED = 2
 """How many plans that hold are improved, and tried in fewer steps."""
+GREED = 2.0
+"""How much more than the cheapest nodes for them pods that are left count: the scheduler uses those badly as well."""
 MAX_SINGLE = 60
 """Plans with more nodes than these are not tried with all nodes one by one."""
 NEAR = 1e-9
@@ -55,25 +60,34 @@ class HoldingSearch:
         self._orders, self._demand, self._pods, self._bound = orders, orders.demand, pods, bound
         self._most_left, self._is_at_once, self._tell = most_left, is_at_once, tell
         self._is_small = len(pods) <= FEW_PODS
-        self._last = orders.trials.decisions + (AT_ONCE_DECISIONS if is_at_once else MAX_DECISIONS)
+        few = AT_ONCE_DECISIONS if is_at_once else MAX_DECISIONS
+        self._most = few if self._is_small else MANY_DECISIONS
+        self._last = orders.trials.decisions + self._most
         self._holding: list[Steps] = []
         self._tried: set[Steps] = set()
 
     def run(self, found: Sequence[FoundNodes]) -> FoundNodes | None:
         """The cheapest nodes that hold in all orders; None if none were found that do."""
-        for each in sorted(found, key=FoundNodes.rank):
+        ranked = sorted(found, key=FoundNodes.rank)
+        if self._is_small and ranked:
+            self._orders.take_hardest([*self._sequences(ranked[0].counts)][0 if self._is_at_once else -1])
+        for each in ranked:
             self._complete(steps_of(each))
         if self._is_small and not self._is_near_bound():
             self._explore([each.counts for each in found])
-        for steps in sorted(self._holding, key=self._cost)[:IMPROVED]:
-            self._improve(steps)
+        self._improve_best()
         best = self._preferred()
         for _ in range(MAX_CONFIRMED):
-            if best is None or not self._orders.fails_in_spare(best, self._most_left):
+            failed = self._orders.failing_spare(best, self._most_left) if best is not None else ()
+            if best is None or not failed:
                 break
-            self._repair(best)
+            self._repair(best, failed)
             best = self._preferred()
         return best if best is None else self._found(best)
+
+    def _improve_best(self) -> None:
+        for steps in sorted(self._holding, key=self._cost)[:IMPROVED]:
+            self._improve(steps)
 
     def _preferred(self) -> Steps | None:
         """The cheapest of the plans that hold, or one that costs little more and has fewer steps."""
@@ -83,11 +97,16 @@ class HoldingSearch:
         merged = [self._found(self._merged(steps_of(each))) for each in by_preference(plans, self._bound)[:IMPROVED]]
         return steps_of(by_preference(merged, self._bound)[0])
 
-    def _repair(self, steps: Steps) -> None:
+    def _repair(self, steps: Steps, failed: Sequence[ArrivalOrder]) -> None:
         """Go on after orders were found in which the steps fail: with the plans that hold there, or with more nodes."""
-        self._holding = [each for each in self._holding if self._orders.failure(each, self._most_left) is None]
+
+        def holds(each: Steps) -> bool:
+            return all(len(self._orders.left_in(order, each)) <= self._most_left for order in failed)
+
+        self._holding = [each for each in self._holding if each != steps and holds(each)]
         self._tried.clear()
         self._complete(steps)
+        self._improve_best()
 
     def _found(self, steps: Steps) -> FoundNodes:
         found = found_steps(self._demand, steps, ())
@@ -102,10 +121,12 @@ class HoldingSearch:
     def _is_near_bound(self) -> bool:
         return self._best_cost() <= self._bound * (1 + NEAR)
 
-    def _is_exhausted(self) -> bool:
+    def _is_exhausted(self, share: float = 1.0) -> bool:
+        """Whether this share of the decisions was made."""
+        decisions = self._orders.trials.decisions
         if self._tell is not None:
-            self._tell(min(self._orders.trials.decisions, self._last), self._last)
-        return self._orders.trials.decisions >= self._last
+            self._tell(min(decisions, self._last), self._last)
+        return decisions >= self._last - (1 - share) * self._most
 
     def _failure(self, steps: Steps) -> Sequence[Pod] | None:
         """The pods that are left in an order in which the steps fail; None if they hold, and then they are noted."""
@@ -179,17 +200,18 @@ class HoldingSearch:
             if counts not in seen:
                 seen.add(counts)
                 heappush(waiting, (self._demand.cost_of(counts), 0.0, counts))
-        while waiting and waiting[0][0] < self._best_cost() - NEAR and not self._is_exhausted():
-            estimate, _, counts = heappop(waiting)
-            left = self._fewest_left(counts)
+        while waiting and not self._is_exhausted(EXPLORED):
+            _, _, counts = heappop(waiting)
+            cost = self._demand.cost_of(counts)
+            left = self._fewest_left(counts) if cost < self._best_cost() - NEAR else None
             more = self._more(counts, left, {}) if left else None
             if left is None or more is None:
                 continue
-            whole = max(estimate, self._demand.cost_of(sum_of(counts, more)))
+            estimate = cost + GREED * self._demand.cost_of(more)
             for child in [sum_of(counts, more), *self._with_one(counts, left)]:
                 if child not in seen and not self._exceeds(child):
                     seen.add(child)
-                    heappush(waiting, (max(whole, self._demand.cost_of(child)), len(left), child))
+                    heappush(waiting, (estimate, len(left), child))
 
     def _with_one(self, counts: Additions, left: Sequence[Pod]) -> Iterator[Additions]:
         """One node more that takes some of these pods."""
@@ -257,7 +279,7 @@ class HoldingSearch:
                     break
 
     def _cheaper(self, steps: Steps) -> list[Steps]:
-        """Steps that cost less, those first that give up the least room for what they save."""
+        """Steps that cost less, those first that give up the least room for what they save, and of these the cheapest."""
         ranked = []
         cost, counts = self._cost(steps), sum_of(*steps)
         for fewer in {*self._exchanged(steps)}:
@@ -265,15 +287,16 @@ class HoldingSearch:
             if NEAR < saved <= cost - self._bound * (1 - NEAR) and fewer not in self._tried:
                 after = sum_of(*fewer)
                 if not self._exceeds(after):
-                    ranked.append((given_up(self._demand, counts, after) / saved, fewer))
-        return [fewer for _, fewer in sorted(ranked)]
+                    ranked.append((round(given_up(self._demand, counts, after) * cost / saved, 1), -saved, fewer))
+        return [fewer for _, _, fewer in sorted(ranked)]
 
     def _exchanged(self, steps: Steps) -> Iterator[Steps]:
-        """One node less, or up to two nodes of another offer instead of one or two, in the same step."""
+        """Fewer nodes of an offer in one step, or up to two nodes of another offer instead of one or two."""
         offers = range(len(self._demand.prices))
         for at, step in enumerate(steps):
             for offer in [each for each in offers if step[each]]:
-                for other, taken, given in ((offer, 1, 0), *product(offers, (1, 2), (1, 2))):
+                fewer = [(offer, step[offer] >> halved, 0) for halved in range(step[offer].bit_length())]
+                for other, taken, given in (*fewer, *product(offers, (1, 2), (1, 2))):
                     if step[offer] >= taken and (other != offer or not given):
                         changed = [number - taken * (each == offer) for each, number in enumerate(step)]
                         changed[other] += given
