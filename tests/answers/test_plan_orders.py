@@ -143,15 +143,15 @@ def pending_after(loaded: LoadedCluster, pods: Sequence[Pod], steps: Sequence[Se
 
 @pytest.mark.parametrize("at_once", [False, True])
 def test_a_plan_holds_in_every_order_of_few_pods(at_once: bool) -> None:
-    """All 120 orders are simulated. Two nodes of 8 cpu hold the pods in some of them, if they come at once."""
-    pods = [*(a_pod(f"p{i}", "2") for i in range(4)), a_pod("large", "8")]
+    """All 24 orders are simulated. Two nodes of 8 cpu hold the pods in some of them, if they come at once."""
+    pods = [*(a_pod(f"p{i}", "2") for i in range(3)), a_pod("large", "8")]
     loaded = patient(load(pods))
     answer = plan(loaded, [an_offer("8")], at_once=at_once)
     steps = steps_of(answer)
     written = [item for item in loaded.objects if isinstance(item, Pod)]
     assert not any(pending_after(loaded, order, steps, seed) for seed, order in enumerate(permutations(written)))
     assert (answer.orders, answer.orders_held, answer.cost_to_hold_in_all) == (96, 96, answer.cost)
-    assert answer.cost == (2.0 if not at_once else 5.0)
+    assert answer.cost == (2.0 if not at_once else 4.0)
 
 
 def test_pods_that_fit_on_present_nodes_may_change_places() -> None:

@@ -19,12 +19,12 @@ from mooring.answers.plan.search import FoundNodes, StepWalk, by_preference, fou
 from mooring.answers.plan.trials import Additions
 from mooring.model.pod import Pod
 
-MAX_DECISIONS, AT_ONCE_DECISIONS, MANY_DECISIONS = 50_000, 12_000, 20_000
+MAX_DECISIONS, AT_ONCE_DECISIONS, MANY_DECISIONS = 50_000, 12_000, 8_000
 """For a search for steps, for nodes that come at once, and with more than FEW_PODS pods. A decision takes 0.1 ms on few
 nodes, 0.3 on 5,000."""
 EXPLORED = 0.6
 """The share of the decisions after which no other nodes are tried: what is there is improved."""
-MAX_CONFIRMED = 8
+MAX_CONFIRMED, MANY_CONFIRMED = 8, 2
 """How often plans that hold are tried in orders that the search has not seen, and repaired where they fail."""
 FEW_PODS = 100
 """With more pods than these, only nodes that other searches found are tried: each trial takes long."""
@@ -71,13 +71,13 @@ class HoldingSearch:
         ranked = sorted(found, key=FoundNodes.rank)
         if self._is_small and ranked:
             self._orders.take_hardest([*self._sequences(ranked[0].counts)][0 if self._is_at_once else -1])
-        for each in ranked:
+        for each in ranked if self._is_small else ranked[:1]:
             self._complete(steps_of(each))
         if self._is_small and not self._is_near_bound():
             self._explore([each.counts for each in found])
         self._improve_best()
         best = self._preferred()
-        for _ in range(MAX_CONFIRMED):
+        for _ in range(MAX_CONFIRMED if self._is_small else MANY_CONFIRMED):
             failed = self._orders.failing_spare(best, self._most_left) if best is not None else ()
             if best is None or not failed:
                 break

@@ -15,11 +15,11 @@ from mooring.answers.plan.search import StepWalk
 from mooring.answers.plan.trials import Additions, NodeTrials
 from mooring.model.pod import Pod
 
-MAX_ORDERS, LEAST_ORDERS = 8, 4
+MAX_ORDERS, LEAST_ORDERS = 8, 2
 """How many orders of the pods each attempt of a search is tried in at first, with nodes together and one by one."""
 HARDEST = 6
 """How many of the spare orders in which steps leave most pods are taken before a search begins."""
-MAX_SPARE, LEAST_SPARE = 80, 4
+MAX_SPARE, LEAST_SPARE = 80, 2
 """How many other shuffles are kept for what a search finds: steps that hold where they were chosen may fail elsewhere."""
 MAX_DECISIONS = 6_000
 """How many decisions the orders may need, with nodes together: with more pods there are fewer orders."""
