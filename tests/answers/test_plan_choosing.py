@@ -222,7 +222,7 @@ def test_it_is_told_how_many_pods_are_left_if_steps_come_at_once(
     use: Callable[[Script], Script], left_at_once: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     script = use(Script(130, holding_steps=(60, 40)))
-    inner = vars(additions)["judge"]
+    inner: Callable[[LoadedCluster, Any], Verdict] = vars(additions)["judge"]
 
     def judge(loaded: LoadedCluster, named: Any) -> Verdict:
         script.scheduler_leaves = {100: left_at_once if len(named) == 1 else 0}
