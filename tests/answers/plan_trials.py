@@ -5,12 +5,10 @@ from typing import Any
 
 from written import a_node, a_pod
 
-from mooring.answers.capacity.filling import CopyPlacer
-from mooring.answers.plan.additions import in_queue_order
 from mooring.answers.plan.demand import NodeDemand, demand_of
 from mooring.answers.plan.offers import read_offers
 from mooring.answers.plan.patterns import PatternProgram
-from mooring.answers.plan.trials import Additions, NodeTrialOutcome, NodeTrials, OfferedNodes
+from mooring.answers.plan.trials import Additions, NodeTrialOutcome, NodeTrials, OfferedNodes, TrialPlacer
 from mooring.inputs.loaded_cluster import load
 from mooring.model.pod import Pod
 
@@ -34,9 +32,9 @@ class Case:
             {"name": f"o{i}", "price": price, "limit": limit, "node": a_node("template", cpu)}
             for i, (price, cpu, limit) in enumerate(offers)
         ]
-        self.trials = WatchedTrials(CopyPlacer(loaded), [OfferedNodes(each) for each in read_offers(written, loaded)])
+        self.trials = WatchedTrials(TrialPlacer(loaded), [OfferedNodes(each) for each in read_offers(written, loaded)])
         self.trials.tried = []
-        self.pods = in_queue_order(self.trials, [item for item in loaded.objects if isinstance(item, Pod)])
+        self.pods = self.trials.queued([item for item in loaded.objects if isinstance(item, Pod)])
         self.demand: NodeDemand = demand_of(self.trials, self.pods)
         self.patterns = PatternProgram(self.demand, self.demand.counts())
         self.patterns.generate()

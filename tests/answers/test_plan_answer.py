@@ -8,7 +8,7 @@ from written import Written, a_node, a_pod
 from mooring.answers.form.data_table import DataTable
 from mooring.answers.form.report_parts import BarPlot
 from mooring.answers.moves.simulated_drains import DrainedPod, NodeDrain
-from mooring.answers.plan.additions import AddedNodes
+from mooring.answers.plan.additions import AddedNodes, CheaperPlan, TriedOrders
 from mooring.answers.plan.offers import NodeOffer, read_offers
 from mooring.answers.plan.plan import Plan, plan, pods_at_peak
 from mooring.answers.plan.shrink import KeptNode
@@ -33,6 +33,7 @@ def an_answer(**changed: Any) -> Plan:
         "kept": [KeptNode("stays", "its pods fit nowhere")],
         "shrinks": True,
         "notes": ["said"],
+        "tried": TriedOrders(84, 84, CheaperPlan(1100.5, 30)),
     }
     return Plan(**{**given, **changed})
 
@@ -53,17 +54,34 @@ def test_the_summary_begins_with_the_steps() -> None:
         "Added all at once, 4 pods would stay pending.",
         "12 pending pods: 2 fit on the present nodes, 7 on 3 new nodes, 3 cannot be placed.",
         "The new nodes cost 1,237.5; no plan for these pods costs less than 1,000 (23.8 % above).",
+        "They hold in all 84 orders of pods and nodes that were tried. Nodes for 1,100.5 hold in 30 of them.",
         "2 nodes can go, one after the other, with everything still placed.",
     ]
 
 
 def test_a_plan_of_one_step_says_nothing_of_steps() -> None:
-    answer = an_answer(added=ONE, removed=[NodeDrain("empty", [], 0)], pending={}, lower_bound=0.0, is_complete=False)
+    answer = an_answer(
+        added=ONE,
+        removed=[NodeDrain("empty", [], 0)],
+        pending={},
+        lower_bound=0.0,
+        is_complete=False,
+        tried=TriedOrders(84, 84),
+    )
     assert answer.summary() == [
         "12 pending pods: 2 fit on the present nodes, 5 on 1 new node.",
         "The new nodes cost 1.5; no plan for these pods costs less than 0.",
+        "They hold in all 84 orders of pods and nodes that were tried.",
         "1 node can go with everything still placed; the search ended early, and more time (--seconds) may find more.",
     ]
+
+
+def test_a_plan_that_does_not_hold_in_all_orders_says_in_how_many() -> None:
+    answer = an_answer(tried=TriedOrders(84, 30))
+    assert answer.summary()[4] == (
+        "They hold in 30 of 84 orders of pods and nodes that were tried; no nodes were found that hold in all."
+    )
+    assert (answer.orders, answer.orders_held, answer.cost_to_hold_in_all, answer.cheaper) == (84, 30, None, None)
 
 
 def test_no_node_can_go() -> None:
@@ -173,6 +191,10 @@ def test_the_content() -> None:
         "saves": None,
         "searchedAll": True,
         "notes": ["said"],
+        "orders": 84,
+        "ordersHeld": 84,
+        "costToHoldInAll": 1237.5,
+        "cheaper": {"cost": 1100.5, "ordersHeld": 30},
     }
 
 

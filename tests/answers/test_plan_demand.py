@@ -6,11 +6,9 @@ from typing import Any
 import pytest
 from written import GROUP_GATES, Written, a_node, a_pod, a_pod_group, members
 
-from mooring.answers.capacity.filling import CopyPlacer
-from mooring.answers.plan.additions import in_queue_order
 from mooring.answers.plan.demand import PODS, NodeDemand, PodKind, demand_of
 from mooring.answers.plan.offers import read_offers
-from mooring.answers.plan.trials import NodeTrials, OfferedNodes
+from mooring.answers.plan.trials import NodeTrials, OfferedNodes, TrialPlacer
 from mooring.inputs.loaded_cluster import load
 
 CPU, MEMORY = 0, 1
@@ -29,8 +27,8 @@ def demand(
     ]
     running = load([*daemons]).pending() if daemons else []
     offered = [OfferedNodes(each, running) for each in read_offers(entries, loaded)]
-    trials = NodeTrials(CopyPlacer(loaded), offered)
-    found = demand_of(trials, in_queue_order(trials, loaded.pending()))
+    trials = NodeTrials(TrialPlacer(loaded), offered)
+    found = demand_of(trials, trials.queued(loaded.pending()))
     assert not any(each.present for each in trials.offers), "the samples are gone"
     assert set(trials.cluster.nodes.row_book) == {
         each["metadata"]["name"] for each in objects if each["kind"] == "Node"

@@ -5,10 +5,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from written import GROUP_GATES, Written, a_node, a_pod, a_pod_group, members
 
-from mooring.answers.capacity.filling import CopyPlacer
 from mooring.answers.plan import trials as plan_trials_module
 from mooring.answers.plan.plan import Plan, plan
-from mooring.answers.plan.trials import NodeTrials, placements_of
+from mooring.answers.plan.trials import NodeTrials, TrialPlacer, placements_of
 from mooring.framework.contract.status import Rejection
 from mooring.framework.kept.asking import AttemptError
 from mooring.inputs.loaded_cluster import LoadedCluster, load
@@ -141,7 +140,7 @@ def test_a_trial_places_whole_gangs_and_leaves_no_trace(data: st.DataObject) -> 
         objects += [a_pod_group(f"g{number}", least), *members(size, cpu, group=f"g{number}")]
     objects += [a_pod(f"p{i}", data.draw(st.sampled_from(["1", "2"]))) for i in range(data.draw(st.integers(0, 3)))]
     loaded = cluster(*objects)
-    trials = NodeTrials(CopyPlacer(loaded), [])
+    trials = NodeTrials(TrialPlacer(loaded), [])
     pods = data.draw(st.permutations(loaded.pending()))
     outcome = trials.attempt(pods)
     assert {pod.key for pod in outcome.left} | {pod.key for pod, _ in outcome.placed} == {pod.key for pod in pods}
@@ -215,7 +214,7 @@ def test_more_members_than_the_minimum_go_to_the_rack_that_takes_most() -> None:
     objects = [*TWO_RACKS, in_rack("b", a_node("n3", "4", "64Gi")), *a_rack_gang(6, "2")]
     objects[3]["spec"]["schedulingPolicy"]["gang"]["minCount"] = 2
     loaded = load(objects, feature_gates=WITH_RACKS)
-    outcome = NodeTrials(CopyPlacer(loaded), []).attempt(loaded.pending())
+    outcome = NodeTrials(TrialPlacer(loaded), []).attempt(loaded.pending())
     assert sorted(placement.node for _, placement in outcome.placed) == ["n2", "n2", "n3", "n3"]
     assert len(outcome.left) == 2
 
@@ -231,7 +230,7 @@ def test_a_trial_places_each_gang_in_one_rack(data: st.DataObject) -> None:
     for number, size in enumerate(data.draw(st.lists(st.integers(1, 4), min_size=1, max_size=3))):
         objects += a_rack_gang(size, data.draw(st.sampled_from(["500m", "1", "2"])), f"g{number}")
     loaded = load(objects, feature_gates=WITH_RACKS)
-    trials = NodeTrials(CopyPlacer(loaded), [])
+    trials = NodeTrials(TrialPlacer(loaded), [])
     outcome = trials.attempt(loaded.pending())
     of_node = dict(zip((node["metadata"]["name"] for node in nodes), racks, strict=True))
     for unit in trials.gangs.units(loaded.pending()):
@@ -250,7 +249,7 @@ def test_two_gangs_may_go_to_two_racks() -> None:
 def test_where_a_gang_is_tried(monkeypatch: pytest.MonkeyPatch) -> None:
     """In each rack, if it has to stay in one; on all nodes if nothing says so; and nowhere, if no rack can be found."""
     loaded = load([*TWO_RACKS, *a_rack_gang(2, "2")], feature_gates=WITH_RACKS)
-    trials = NodeTrials(CopyPlacer(loaded), [])
+    trials = NodeTrials(TrialPlacer(loaded), [])
     (gang,) = trials.gangs.units(loaded.pending())
     runner = trials.runner(gang.pods[0])
     found = placements_of(gang, trials.cluster, runner)
@@ -267,5 +266,5 @@ def test_where_a_gang_is_tried(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(plan_trials_module, "generate_placements", outcome)
         assert placements_of(gang, trials.cluster, runner) == []
         assert len(trials.attempt(loaded.pending()).left) == 2
-    without = NodeTrials(CopyPlacer(load([*TWO_RACKS, *a_rack_gang(2, "2")], feature_gates=GROUP_GATES)), [])
+    without = NodeTrials(TrialPlacer(load([*TWO_RACKS, *a_rack_gang(2, "2")], feature_gates=GROUP_GATES)), [])
     assert placements_of(gang, without.cluster, without.runner(gang.pods[0])) == [None]

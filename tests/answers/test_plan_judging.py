@@ -169,22 +169,6 @@ SMALL_AND_LARGE = [*(a_pod(f"p{i}", "1") for i in range(8)), a_pod("q-large", "8
 """In steps, two nodes of 8 cpu hold them; at once, it takes nine."""
 
 
-def test_steps_that_all_fit_at_once_are_no_steps(with_judge: Callable[[Any], Any]) -> None:
-    """A scheduler that does as well with all nodes at once gets them at once."""
-    judged: list[int] = []
-
-    def lenient(loaded: LoadedCluster, steps: Steps) -> Verdict:
-        judged.append(len(steps))
-        verdict = judge(loaded, steps)
-        return Verdict({}, verdict.pods_on, verdict.loaded)
-
-    with_judge(lenient)
-    answer = plan(load(SMALL_AND_LARGE), [an_offer(cpu="8")])
-    assert judged == [2, 1]
-    assert [(each.step, list(each.names)) for each in answer.added] == [(1, ["m-1", "m-2"])]
-    assert (answer.steps, answer.fits_at_once) == (1, True)
-
-
 def test_steps_are_added_where_the_scheduler_leaves_a_pod(with_judge: Callable[[Any], Any]) -> None:
     """The scheduler loses the last of two steps once. A third one is added for the pod that is left."""
     judged: list[list[int]] = []

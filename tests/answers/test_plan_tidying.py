@@ -7,12 +7,10 @@ from hypothesis import strategies as st
 from test_plan import a_loaded, offer, pod
 
 from how_many import examples
-from mooring.answers.capacity.filling import CopyPlacer
-from mooring.answers.plan.additions import in_queue_order
 from mooring.answers.plan.demand import NodeDemand, demand_of
 from mooring.answers.plan.offers import read_offers
 from mooring.answers.plan.search import FoundNodes, StepTidier, StepWalk, by_preference, found_steps, sum_of
-from mooring.answers.plan.trials import Additions, NodeTrials, OfferedNodes
+from mooring.answers.plan.trials import Additions, NodeTrials, OfferedNodes, TrialPlacer
 from mooring.inputs.loaded_cluster import LoadedCluster
 from mooring.model.pod import Pod
 
@@ -20,8 +18,8 @@ OFFERS = [offer("small", 1.0, "4"), offer("large", 1.9, "8")]
 
 
 def trial(loaded: LoadedCluster) -> tuple[NodeTrials, NodeDemand, list[Pod]]:
-    trials = NodeTrials(CopyPlacer(loaded), [OfferedNodes(each) for each in read_offers(OFFERS, loaded)])
-    pods = in_queue_order(trials, [item for item in loaded.objects if isinstance(item, Pod)])
+    trials = NodeTrials(TrialPlacer(loaded), [OfferedNodes(each) for each in read_offers(OFFERS, loaded)])
+    pods = trials.queued([item for item in loaded.objects if isinstance(item, Pod)])
     return trials, demand_of(trials, pods), pods
 
 

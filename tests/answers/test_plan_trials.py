@@ -16,6 +16,7 @@ from mooring.answers.plan.trials import (
     NodeTrials,
     OfferedNodes,
     PlacedTogether,
+    TrialPlacer,
     broken_gang,
 )
 from mooring.inputs.loaded_cluster import load
@@ -26,7 +27,7 @@ from mooring.model.storage import CSINode
 def trial(*objects: Written, gates: dict[str, bool] | None = None) -> tuple[NodeTrials, list[Pod]]:
     """The nodes of the cluster alone; and its pods, in the order in which they are written."""
     loaded = load([*objects], feature_gates=gates or {})
-    return NodeTrials(CopyPlacer(loaded), []), loaded.pending()
+    return NodeTrials(TrialPlacer(loaded), []), loaded.pending()
 
 
 def names(pods: Sequence[Pod]) -> list[str]:
@@ -99,7 +100,7 @@ def test_what_a_trial_placed_is_not_kept_in_its_outcome() -> None:
 def test_nodes_come_and_go_with_their_daemons() -> None:
     loaded = load([a_node("m-2"), a_pod("agent", "1")])
     (offer,) = read_offers([{"name": "m", "price": 1, "node": a_node("t", "4")}], loaded)
-    trials = NodeTrials(CopyPlacer(loaded), [OfferedNodes(offer, loaded.pending())])
+    trials = NodeTrials(TrialPlacer(loaded), [OfferedNodes(offer, loaded.pending())])
     trials.add((3,))
     assert trials.offers[0].present == ["m-1", "m-3", "m-4"], "the cluster has the second name"
     assert sorted(pod.key for pod in trials.cluster.nodes.pods()) == [
@@ -170,7 +171,7 @@ def test_what_comes_with_a_node_goes_with_it() -> None:
     }
     loaded = load([a_node("n"), there])
     (offer,) = read_offers([{"name": "m", "price": 1, "like": "n"}], loaded)
-    trials = NodeTrials(CopyPlacer(loaded), [OfferedNodes(offer)])
+    trials = NodeTrials(TrialPlacer(loaded), [OfferedNodes(offer)])
     for number, drivers in ((2, ["m-1", "m-2", "n"]), (1, ["m-1", "n"]), (0, ["n"])):
         trials.add((number,))
         assert sorted(trials.cluster.objects[CSINode]) == drivers

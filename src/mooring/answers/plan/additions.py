@@ -3,14 +3,14 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import Any
 
-from mooring.answers.capacity.filling import CopyPlacer
 from mooring.answers.form.answer import Progress
 from mooring.answers.form.published import Count, Form, Number, Positive
 from mooring.answers.plan.demand import NodeDemand, PodKind, demand_of
+from mooring.answers.plan.holding import FEW_PODS, HoldingSearch, steps_of
 from mooring.answers.plan.judge import Verdict, can_be_scheduled, judge, pending_in, with_daemons
 from mooring.answers.plan.offers import NodeOffer
+from mooring.answers.plan.orders import OrderTrials
 from mooring.answers.plan.patterns import PatternProgram
 from mooring.answers.plan.programs import lower_bound
 from mooring.answers.plan.search import (
@@ -22,20 +22,17 @@ from mooring.answers.plan.search import (
     by_preference,
 )
 from mooring.answers.plan.steps import MANY_PODS, MORE_STYLES, STYLES, StepSearch
-from mooring.answers.plan.trials import NodeTrials, OfferedNodes
+from mooring.answers.plan.trials import NodeTrials, OfferedNodes, TrialPlacer
 from mooring.answers.trial.changing_cluster import ChangingCluster, objects_of, why_pending
 from mooring.inputs.loaded_cluster import LoadedCluster
 from mooring.model.pod import Pod
 
 MAX_JUDGED = 6
 """How often the scheduler judges: after the first time, each time with more nodes for what it left pending."""
-MAX_REPAIRED = 3
-"""How many plans are judged, if the scheduler needs more nodes than the trials say."""
-AT_ONCE_DECISIONS, AT_ONCE_TRIALS = 5_000, 3
-"""How long nodes that come at once are searched for, if steps may be found too: decisions, or trials of all pods."""
-LONGER_DECISIONS = 20_000
-"""The number of decisions where such nodes are not dear: a plan without steps may be found that is about as cheap as one with
-steps."""
+AT_ONCE_DECISIONS, MANY_TRIALS = 20_000, 3
+"""How long nodes that come at once are searched for: decisions, or with many pods trials of all of them."""
+MOST_FROM_FIRST = 1_000
+"""With more pending pods than these, all orders begin after the present nodes have got the pods that fit there."""
 
 
 class AddedNodesForm(Form, frozen=True):
@@ -77,6 +74,27 @@ class AddedNodes:
         return AddedNodesForm(self.step, offer.name, self.count, offer.price, self.cost, self.pods, self.names)
 
 
+class CheaperPlan(Form, frozen=True):
+    """Nodes that cost less than those of the plan, and do not hold in all orders."""
+
+    cost: Number
+    orders_held: Count
+    """In how many of the orders every pod is placed."""
+
+
+@dataclass(frozen=True, slots=True)
+class TriedOrders:
+    """In how many orders of pods and nodes a plan was tried, and in how many it holds."""
+
+    tried: int = 0
+    held: int = 0
+    cheaper: CheaperPlan | None = None
+    """The cheapest nodes that were found for the order of the cluster, if they cost less than the plan."""
+
+
+NOT_TRIED = TriedOrders()
+
+
 @dataclass(frozen=True, slots=True)
 class PlannedAdditions:
     """The nodes of a plan, and what it does not place."""
@@ -94,6 +112,7 @@ class PlannedAdditions:
     """How many pods stay pending if all steps come at once."""
     loaded: LoadedCluster
     """The cluster with the new nodes, after the pods that fit have been placed."""
+    orders: TriedOrders = NOT_TRIED
 
 
 def nodes_to_add(
@@ -104,7 +123,8 @@ def nodes_to_add(
     Raises SolverMissing, ConfigError, InputError.
     """
     cluster = ChangingCluster(loaded)
-    at_first = len(pending_in(cluster))
+    first = pending_in(cluster)
+    at_first = len(first)
     cluster.settle()
     left, now = pending_in(cluster), objects_of(cluster)
     reasons = {pod.key: why_pending(cluster, pod.key) for pod in left}
@@ -112,11 +132,15 @@ def nodes_to_add(
     if not offers or not schedulable:
         return PlannedAdditions((), reasons, 0.0, at_first, at_first - len(left), len(left), now)
     offered = with_daemons(cluster, offers)
-    trials = NodeTrials(CopyPlacer(now), offered)
-    demand = demand_of(trials, in_queue_order(trials, schedulable))
+    trials = NodeTrials(TrialPlacer(now), offered)
+    demand = demand_of(trials, trials.queued(schedulable))
     hopeless = _hopeless(trials, demand, schedulable)
+    helped = {pod.key for pod in schedulable} - hopeless.keys()
+    placed = {pod.key for pod in first} - {pod.key for pod in left}
     planner = _NodePlanner(now, trials, demand, tell, at_once)
-    judged = planner.run([pod for pod in schedulable if pod.key not in hopeless])
+    if placed and at_first <= MOST_FROM_FIRST:
+        planner.start_from(loaded, [pod for pod in first if pod.key in placed | helped])
+    judged = planner.run([pod for pod in schedulable if pod.key in helped])
     pending = {key: hopeless.get(key, reason) for key, reason in judged.verdict.pending.items()}
     return PlannedAdditions(
         planner.added(judged),
@@ -126,19 +150,8 @@ def nodes_to_add(
         at_first - len(left),
         judged.pending_at_once,
         judged.verdict.loaded,
+        judged.orders,
     )
-
-
-def in_queue_order(trials: NodeTrials, pods: Sequence[Pod]) -> list[Pod]:
-    """The pods in the order in which the queue gives them, if all came at once in the order given."""
-
-    def place(numbered: tuple[int, Pod]) -> Any:
-        number, pod = numbered
-        runner = trials.runner(pod)
-        assert runner is not None, "pods without a profile are not asked about"
-        return runner.profile.queue_sorts[0].sort_key(pod, number)
-
-    return [pod for _, pod in sorted(enumerate(pods), key=place)]
 
 
 def _hopeless(trials: NodeTrials, demand: NodeDemand, pods: Sequence[Pod]) -> dict[str, str]:
@@ -170,82 +183,96 @@ class _Judged:
     bound: float = 0.0
     pending_at_once: int = 0
     """How many pods stay pending if all nodes come at once."""
-
-
-def _preferred(judged: Sequence[_Judged], bound: float) -> _Judged:
-    best = by_preference([each.found for each in judged], bound)[0]
-    return next(each for each in judged if each.found is best)
+    orders: TriedOrders = NOT_TRIED
 
 
 def _is_within(found: FoundNodes, cost: float) -> bool:
     return not found.left and found.cost <= cost
 
 
-def _without_one(found: FoundNodes) -> FoundNodes:
-    """One step is no step."""
-    return found if len(found.steps) > 1 else replace(found, steps=())
-
-
 class _NodePlanner:
-    """Searches, judges, and adds nodes where the judge still finds pods pending."""
+    """Searches for nodes that hold in all orders, judges, and adds nodes where the judge still finds pods pending."""
 
     def __init__(
         self, now: LoadedCluster, trials: NodeTrials, demand: NodeDemand, tell: Progress | None, at_once: bool
     ) -> None:
         self._now, self._trials, self._demand, self._tell = now, trials, demand, tell
         self._at_once = at_once
+        self._first: tuple[NodeTrials, NodeDemand, Sequence[Pod]] | None = None
+
+    def start_from(self, loaded: LoadedCluster, pods: Sequence[Pod]) -> None:
+        """Let orders begin before pods were placed on the present nodes: other pods may find room there. `pods` are all
+        that were pending then."""
+        trials = NodeTrials(
+            TrialPlacer(loaded), [OfferedNodes(each.offer, each.daemons) for each in self._trials.offers]
+        )
+        ordered = trials.queued(pods)
+        self._first = trials, demand_of(trials, ordered), ordered
+
+    def _order_trials(self, pods: Sequence[Pod]) -> OrderTrials:
+        if self._first is not None:
+            return OrderTrials(*self._first, fits_now=True)
+        return OrderTrials(self._trials, self._demand, pods)
 
     def run(self, pods: Sequence[Pod]) -> _Judged:
-        ordered = in_queue_order(self._trials, pods)
+        ordered = self._trials.queued(pods)
         patterns = PatternProgram(self._demand, self._demand.counts(ordered))
         patterns.generate()
         self._demand = replace(self._demand, cuts=patterns.cuts)
         bound = self._bound(ordered)
-        judged = self._checked_at_once(self._best(ordered, patterns, bound))
+        search = NodeSearch(self._trials, self._demand, ordered, bound, self._most_decisions(ordered), self._tell)
+        found = self._proposed(search, ordered, patterns, bound)
+        orders = self._order_trials(ordered)
+        chosen = self._holding(orders, found, ordered, bound)
+        judged = self._judged(search, chosen, ordered)
         left = {pod.key for pod in judged.verdict.left(ordered)}
         placed = [pod for pod in ordered if pod.key not in left]
-        return replace(judged, bound=bound if not left else self._bound(placed))
+        return replace(
+            judged,
+            bound=bound if not left else self._bound(placed),
+            pending_at_once=self._pending_at_once(judged),
+            orders=_tried(orders, judged.found, found),
+        )
 
-    def _checked_at_once(self, judged: _Judged) -> _Judged:
-        """Judge the nodes of all steps as if they came at once. If everything fits even so, no steps are needed."""
-        pending = len(judged.verdict.pending)
-        if not judged.found.steps:
-            return replace(judged, pending_at_once=pending)
-        together = self._judge(replace(judged.found, steps=()))
-        pending_at_once = len(together.verdict.pending)
-        return replace(together if pending_at_once <= pending else judged, pending_at_once=pending_at_once)
+    def _most_decisions(self, pods: Sequence[Pod]) -> int:
+        if len(pods) <= MANY_PODS:
+            return AT_ONCE_DECISIONS
+        return MAX_DECISIONS if self._at_once else MANY_TRIALS * len(pods)
 
-    def _best(self, pods: Sequence[Pod], patterns: PatternProgram, bound: float) -> _Judged:
-        """The cheapest nodes, unless others that cost little more come in fewer steps, or at once."""
-        most = MAX_DECISIONS if self._at_once else max(AT_ONCE_DECISIONS, AT_ONCE_TRIALS * len(pods))
-        search = NodeSearch(self._trials, self._demand, pods, bound, most, self._tell)
-        at_once = search.run()
-        if not self._at_once and len(pods) <= MANY_PODS and _is_within(at_once, CHEAP_ENOUGH * bound):
-            is_good = _is_within(at_once, WORTH_STEPS * bound)
-            at_once = at_once if is_good else search.run_longer(LONGER_DECISIONS)
-        if self._at_once or _is_within(at_once, WORTH_STEPS * bound):
-            return self._judged(search, at_once, pods)
-        judged: list[_Judged] = []
+    def _pending_at_once(self, judged: _Judged) -> int:
+        at_once = self._judge(replace(judged.found, steps=())) if judged.found.steps else judged
+        return len(at_once.verdict.pending)
+
+    def _proposed(
+        self, search: NodeSearch, pods: Sequence[Pod], patterns: PatternProgram, bound: float
+    ) -> list[FoundNodes]:
+        """Nodes on which the pods fit in the order of the queue: those that come at once, and steps where these are dear.
+        With few pods, the search over all orders finds steps itself."""
+        found = [search.run()]
+        is_few = len(pods) <= FEW_PODS and not found[0].left
+        if self._at_once or is_few or _is_within(found[0], WORTH_STEPS * bound):
+            return found
         for styles in (STYLES, MORE_STYLES):
-            found = StepSearch(self._trials, self._demand, pods, bound, patterns, self._tell, styles).run()
-            judged += self._judged_in_turn(search, [at_once, *map(_without_one, found)], pods, bound)
-            best = _preferred(judged, bound)
-            if best.found.cost <= CHEAP_ENOUGH * bound:
+            found += StepSearch(self._trials, self._demand, pods, bound, patterns, self._tell, styles).run()
+            if min(found, key=FoundNodes.rank).cost <= CHEAP_ENOUGH * bound:
                 break
-        if len(best.found.left) > len(at_once.left):
-            best = _preferred([*judged, self._judged(search, at_once, pods)], bound)
-        return best
+        return found
 
-    def _judged_in_turn(
-        self, search: NodeSearch, found: Sequence[FoundNodes], pods: Sequence[Pod], bound: float
-    ) -> list[_Judged]:
-        """The best of these nodes, and the next best ones as long as the scheduler needs more nodes than a trial."""
-        judged: list[_Judged] = []
-        for each in by_preference(found, bound)[:MAX_REPAIRED]:
-            judged.append(self._judged(search, each, pods))
-            if judged[-1].found.counts == each.counts:
-                break
-        return judged
+    def _holding(
+        self, orders: OrderTrials, found: Sequence[FoundNodes], pods: Sequence[Pod], bound: float
+    ) -> FoundNodes:
+        """The cheapest nodes that hold in all orders, unless others that cost little more come in fewer steps, or at once.
+        Nodes that hold in some orders, if none hold in all."""
+        most_left = min(len(each.left) for each in found)
+        enough = [each for each in found if len(each.left) == most_left]
+        holding: list[FoundNodes] = []
+        for is_at_once in (True, False):
+            is_wanted = is_at_once or not (self._at_once or any(each.cost <= bound * WORTH_STEPS for each in holding))
+            if is_wanted and (self._at_once or len(pods) <= FEW_PODS or not is_at_once):
+                begun = [each for each in (*holding, *enough) if not is_at_once or len(each.steps) < 2]
+                best = HoldingSearch(orders, pods, bound, most_left, is_at_once, self._tell).run(begun)
+                holding += [best] if best is not None else []
+        return replace(by_preference(holding or enough, bound)[0], left=enough[0].left)
 
     def _judged(self, search: NodeSearch, found: FoundNodes, pods: Sequence[Pod]) -> _Judged:
         """The nodes with which the scheduler leaves the fewest pods pending, and what it says. More nodes are added where it
@@ -270,14 +297,14 @@ class _NodePlanner:
         found, loaded = judged.found, judged.verdict.loaded
         left = {pod.key for pod in judged.verdict.left(pods)}
         offers = [OfferedNodes(each.offer, each.daemons) for each in self._trials.offers]
-        trials = NodeTrials(CopyPlacer(loaded), offers)
+        trials = NodeTrials(TrialPlacer(loaded), offers)
         waiting = [item for item in loaded.objects if isinstance(item, Pod) and item.key in left]
-        demand = demand_of(trials, in_queue_order(trials, waiting))
+        demand = demand_of(trials, trials.queued(waiting))
         limits = [limit - count for limit, count in zip(self._demand.limits, found.counts, strict=True)]
         demand = replace(demand, limits=limits)
         patterns = PatternProgram(demand, demand.counts())
         patterns.generate()
-        more = StepSearch(trials, demand, in_queue_order(trials, waiting), 0.0, patterns).run()[0]
+        more = StepSearch(trials, demand, trials.queued(waiting), 0.0, patterns).run()[0]
         counts = tuple(before + after for before, after in zip(found.counts, more.counts, strict=True))
         return FoundNodes(counts, found.left, found.cost + more.cost, (*found.steps, *more.steps))
 
@@ -306,3 +333,12 @@ class _NodePlanner:
                 pods = sum(judged.verdict.pods_on.get(name, 0) for name in names)
                 found += [AddedNodes(offered.offer, names, pods, step)] if names else []
         return found
+
+
+def _tried(orders: OrderTrials, chosen: FoundNodes, found: Sequence[FoundNodes]) -> TriedOrders:
+    """In how many orders the nodes hold, and the cheapest of those that were found for one order, if it is cheaper."""
+    most_left = len(chosen.left)
+    cheapest = min(found, key=FoundNodes.rank)
+    is_cheaper = len(cheapest.left) <= most_left and cheapest.cost < chosen.cost - 1e-9
+    cheaper = CheaperPlan(cheapest.cost, orders.held(steps_of(cheapest), most_left)) if is_cheaper else None
+    return TriedOrders(orders.number, orders.held(steps_of(chosen), most_left), cheaper)

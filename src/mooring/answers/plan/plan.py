@@ -13,7 +13,15 @@ from mooring.answers.form.data_table import Columns, DataTable, attribute_table,
 from mooring.answers.form.published import Count, Form, Number
 from mooring.answers.form.report_parts import BarPlot
 from mooring.answers.moves.simulated_drains import NodeDrain
-from mooring.answers.plan.additions import AddedNodes, AddedNodesForm, PlannedAdditions, nodes_to_add
+from mooring.answers.plan.additions import (
+    NOT_TRIED,
+    AddedNodes,
+    AddedNodesForm,
+    CheaperPlan,
+    PlannedAdditions,
+    TriedOrders,
+    nodes_to_add,
+)
 from mooring.answers.plan.judge import patient
 from mooring.answers.plan.offers import NodeOffer, Offered, read_offers
 from mooring.answers.plan.shrink import KeptNode, Shrinking, ShrinkOptions, nodes_to_remove
@@ -106,6 +114,14 @@ class PlanForm(Form, frozen=True):
     """Whether the search for nodes that can go ended by itself; if not, more time may find more."""
     notes: Sequence[str]
     """What a user should know about the answer."""
+    orders: Count
+    """The orders that were tried: pods of equal priority in any order, nodes of a step together or one by one."""
+    orders_held: Count
+    """In how many of these orders every pod that can be placed is placed."""
+    cost_to_hold_in_all: Number | None
+    """The cost of nodes that hold in all these orders; null if none were found."""
+    cheaper: CheaperPlan | None
+    """The cheapest nodes that were found for the order of the cluster, if they cost less than this plan."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -133,6 +149,23 @@ class Plan(ClusterAnswer):
     chances: int = 0
     cordons_first: bool = False
     saved: float | None = None
+    tried: TriedOrders = NOT_TRIED
+
+    @property
+    def orders(self) -> int:
+        return self.tried.tried
+
+    @property
+    def orders_held(self) -> int:
+        return self.tried.held
+
+    @property
+    def cheaper(self) -> CheaperPlan | None:
+        return self.tried.cheaper
+
+    @property
+    def cost_to_hold_in_all(self) -> float | None:
+        return self.cost if self.orders == self.orders_held else None
 
     @property
     def cost(self) -> float:
@@ -157,7 +190,7 @@ class Plan(ClusterAnswer):
         lines = self._order() if self.steps > 1 else []
         lines.append(self._outcome())
         if self.added:
-            lines.append(self._cost())
+            lines += [self._cost(), self._holding()]
         return [*lines, *self._shrunk()] if self.shrinks else lines
 
     def _order(self) -> list[str]:
@@ -183,6 +216,15 @@ class Plan(ClusterAnswer):
         bound = f"no plan for these pods costs less than {_money(self.lower_bound)}"
         over = f" ({100 * (self.cost / self.lower_bound - 1):.1f} % above)" if self.lower_bound else ""
         return f"The new nodes cost {_money(self.cost)}; {bound}{over}."
+
+    def _holding(self) -> str:
+        """In which orders the plan holds, and the price of one that holds in fewer."""
+        orders = "orders of pods and nodes that were tried"
+        if self.orders_held < self.orders:
+            return f"They hold in {self.orders_held} of {self.orders} {orders}; no nodes were found that hold in all."
+        cheaper = self.cheaper
+        less = f" Nodes for {_money(cheaper.cost)} hold in {cheaper.orders_held} of them." if cheaper else ""
+        return f"They hold in all {self.orders} {orders}.{less}"
 
     def _shrunk(self) -> list[str]:
         rest = "" if self.is_complete else "; the search ended early, and more time (--seconds) may find more"
@@ -362,6 +404,7 @@ def _answer(
         shrinking.chances,
         shrinking.cordons_first,
         shrinking.saved,
+        additions.orders,
     )
 
 

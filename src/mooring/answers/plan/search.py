@@ -182,18 +182,8 @@ class NodeSearch:
         for counts in {*self._smaller(found.counts), *self._exchanged(found.counts)}:
             cost = self._found(counts, ()).cost
             if least <= cost < found.cost - 1e-9 and counts not in self._tried:
-                ranked.append((self._given_up(found.counts, counts) / (found.cost - cost), counts))
+                ranked.append((given_up(self._demand, found.counts, counts) / (found.cost - cost), counts))
         return [counts for _, counts in sorted(ranked)]
-
-    def _given_up(self, before: Additions, after: Additions) -> float:
-        """The largest share of a resource that the nodes have less; negative if they have more of all."""
-        shares = []
-        for resource in self._demand.offers[0]:
-            had = sum(count * free[resource] for count, free in zip(before, self._demand.offers, strict=True))
-            has = sum(count * free[resource] for count, free in zip(after, self._demand.offers, strict=True))
-            if had > 0:
-                shares.append((had - has) / had)
-        return max(shares, default=0.0)
 
     def _smaller(self, counts: Additions) -> Iterator[Additions]:
         """Fewer nodes of one offer: half of them, a quarter, ..., one."""
@@ -216,6 +206,17 @@ class NodeSearch:
         return sorted(
             (each for each, count in enumerate(counts) if count), key=lambda each: -counts[each] * prices[each]
         )
+
+
+def given_up(demand: NodeDemand, before: Additions, after: Additions) -> float:
+    """The largest share of a resource that the nodes have less; negative if they have more of all."""
+    shares = []
+    for resource in demand.offers[0]:
+        had = sum(count * free[resource] for count, free in zip(before, demand.offers, strict=True))
+        has = sum(count * free[resource] for count, free in zip(after, demand.offers, strict=True))
+        if had > 0:
+            shares.append((had - has) / had)
+    return max(shares, default=0.0)
 
 
 def _changed(counts: Additions, changes: dict[int, int]) -> Additions:

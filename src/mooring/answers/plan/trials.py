@@ -7,6 +7,7 @@ What comes out of a search is judged by a simulation afterwards (`judge.py`).
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from mooring.answers.capacity.filling import CopyPlacer
 from mooring.answers.plan.offers import NodeOffer
@@ -20,10 +21,13 @@ from mooring.framework.attempts.runner import Runner
 from mooring.framework.contract.group_points import PodGroupContext, PodGroupPlacement
 from mooring.framework.contract.status import Rejection
 from mooring.framework.kept.asking import AttemptError
+from mooring.kit.choice import mix
 from mooring.model.meta import KubeObject
 from mooring.model.node import Node
 from mooring.model.pod import Pod
+from mooring.scheduler.decide import DecideOptions
 from mooring.scheduler.decision import Placement
+from mooring.scheduler.ties import by_seed
 
 # ---- Gangs in trials of nodes: their pods are placed together or not at all, so that no node is added for half a
 # gang.
@@ -134,6 +138,7 @@ def broken_gang(cluster: Cluster, leaving: Sequence[Pod]) -> str:
 
 Additions = tuple[int, ...]
 """How many nodes of each offer."""
+ANY_OF_THEM = DecideOptions(by_seed)
 
 
 @dataclass(slots=True)
@@ -206,10 +211,24 @@ def _kind(pod: Pod) -> tuple[int, int, str]:
     return id(pod.shape), id(pod.label_set), pod.namespace
 
 
+class TrialPlacer(CopyPlacer):
+    """Places the pods of trials. Ties between nodes go to the lowest name, or to any of them if there is a seed."""
+
+    _first = 0
+
+    def use_seed(self, seed: int | None) -> None:
+        """Break ties by this seed from now on. The decisions that follow draw the same numbers each time."""
+        self.options = ANY_OF_THEM if seed is not None else DecideOptions()
+        self._first = mix(seed or 0) - self.decisions
+
+    def seed(self) -> int:
+        return self._first + self.decisions
+
+
 class NodeTrials:
     """The cluster of a plan, to which nodes are added for a moment."""
 
-    def __init__(self, placer: CopyPlacer, offers: Sequence[OfferedNodes]) -> None:
+    def __init__(self, placer: TrialPlacer, offers: Sequence[OfferedNodes]) -> None:
         self._placer = placer
         self.offers = offers
         self._taken = set(placer.cluster.nodes.row_book)
@@ -223,6 +242,21 @@ class NodeTrials:
 
     def runner(self, pod: Pod) -> Runner | None:
         return self._placer.runner(pod)
+
+    def use_seed(self, seed: int | None) -> None:
+        """Break ties between nodes by this seed; None: by name."""
+        self._placer.use_seed(seed)
+
+    def queued(self, pods: Sequence[Pod]) -> list[Pod]:
+        """The pods in the order in which the queue gives them, if all came at once in the order given."""
+
+        def place(numbered: tuple[int, Pod]) -> Any:
+            number, pod = numbered
+            runner = self.runner(pod)
+            assert runner is not None, "pods without a profile are not asked about"
+            return runner.profile.queue_sorts[0].sort_key(pod, number)
+
+        return [pod for _, pod in sorted(enumerate(pods), key=place)]
 
     def names(self, offer: NodeOffer, count: int) -> list[str]:
         """Names for new nodes of an offer, numbered from 1, without those that the cluster has."""

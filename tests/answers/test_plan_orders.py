@@ -1,0 +1,207 @@
+"""Orders of pods and nodes that a plan is tried in, and plans that hold in all of them."""
+
+import sys
+from collections.abc import Sequence
+from itertools import permutations
+from pathlib import Path
+from random import Random
+
+import pytest
+from plan_trials import Case
+from test_plan import steps_of
+from written import a_node, a_pod
+
+from mooring.answers.plan.judge import patient
+from mooring.answers.plan.orders import ArrivalOrder, OrderTrials, arrival_orders, spare_orders
+from mooring.answers.plan.plan import plan
+from mooring.inputs.loaded_cluster import LoadedCluster, load
+from mooring.model.meta import KubeObject
+from mooring.model.pod import Pod
+from mooring.sim.simulation import Simulation
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
+
+from plan_orders import a_case, left_in_order, optimum
+
+
+def an_offer(cpu: str, price: float = 1.0) -> dict[str, object]:
+    return {"name": f"m{cpu}", "price": price, "node": a_node("template", cpu, "64Gi")}
+
+
+# ---- the orders
+
+
+def test_nodes_of_a_step_come_together_or_one_by_one_in_the_order_of_the_seed() -> None:
+    steps = [(2, 1), (0, 1)]
+    assert [*ArrivalOrder((), 1, False).arrivals(steps)] == steps
+    nodes = [*ArrivalOrder((), 1, True).arrivals(steps)]
+    assert (sorted(nodes[:3]), nodes[3:]) == ([(0, 1), (1, 0), (1, 0)], [(0, 1)])
+    firsts = {next(ArrivalOrder((), seed, True).arrivals(steps)) for seed in range(20)}
+    assert firsts == {(0, 1), (1, 0)}
+
+
+def test_the_first_orders_are_that_of_the_queue_and_large_pods_first() -> None:
+    case = Case(["1", "3", "2", "1", "3"], (1.0, "8", 10))
+    orders = arrival_orders(case.trials, case.demand, case.pods)
+    names = [[pod.name for pod in order.pods] for order in orders]
+    assert names[:4:2] == [[f"p000{i}" for i in range(5)], ["p0001", "p0004", "p0002", "p0000", "p0003"]]
+    assert [order.is_one_by_one for order in orders] == [False, True] * 8
+    assert all(sorted(each) == names[0] for each in names), "every pod once"
+    assert len({tuple(each) for each in names}) > 5
+    spare = spare_orders(case.trials, case.pods)
+    assert len({order.seed for order in (*orders[::2], *spare)}) == 88
+
+
+def test_no_order_puts_a_pod_before_one_of_higher_priority() -> None:
+    loaded = load([a_pod(f"p{i}", priority=i % 3) for i in range(9)])
+    case = Case(["1"], (1.0, "8", 10))
+    for order in spare_orders(case.trials, [item for item in loaded.objects if isinstance(item, Pod)]):
+        priorities = [pod.priority for pod in order.pods]
+        assert priorities == sorted(priorities, reverse=True)
+
+
+def test_with_many_pods_there_are_fewer_orders() -> None:
+    case = Case(["1"] * 1500, (1.0, "100", 100))
+    assert len(arrival_orders(case.trials, case.demand, case.pods)) == 8
+    assert len(spare_orders(case.trials, case.pods)) == 4
+
+
+# ---- trials in orders
+
+
+def left_by_hand(case: Case, order: Sequence[Pod], steps: Sequence[tuple[int, ...]]) -> int:
+    """A plain loop for pods of cpu alone: the node with the largest free share gets the pod, as the scheduler does for one
+    kind of node."""
+    free: list[int] = []
+    left = [*order]
+    for step in steps:
+        free += [8000] * step[0]
+        for pod in [*left]:
+            cpu = pod.shape.request["cpu"]
+            best = max(range(len(free)), key=lambda at: free[at], default=None)
+            if best is not None and free[best] >= cpu:
+                free[best] -= cpu
+                left.remove(pod)
+    return len(left)
+
+
+def test_pods_are_left_as_in_a_plain_loop() -> None:
+    case = Case(["1", "1", "1", "1", "1", "1", "1", "1", "8", "5"], (1.0, "8", 10))
+    trials = OrderTrials(case.trials, case.demand, case.pods)
+    for steps in ([(3,)], [(1,), (1,), (1,)], [(2,), (1,)], [(4,)]):
+        for order in trials.orders:
+            expected = left_by_hand(case, order.pods, [*order.arrivals(steps)])
+            assert len(trials.left_in(order, steps)) == expected
+    assert case.is_as_before
+
+
+def test_an_order_in_which_steps_fail_comes_first_afterwards() -> None:
+    case = Case(["1"] * 8 + ["8"], (1.0, "8", 10))
+    trials = OrderTrials(case.trials, case.demand, case.pods)
+    failing = next(order for order in trials.orders if trials.left_in(order, [(2,)]))
+    assert trials.failure([(2,)], 0) is not None
+    assert trials.orders[0] is failing
+    assert trials.failure([(2,)], 1) is None, "one pod may be left"
+    assert trials.failure([(1,), (1,)], 0) is None, "the large pod has a node, or the small ones fill one"
+
+
+def test_spare_orders_in_which_steps_fail_count_from_then_on() -> None:
+    case = Case(["1"] * 8 + ["8"], (1.0, "8", 10))
+    trials = OrderTrials(case.trials, case.demand, case.pods)
+    number, before = trials.number, len(trials.orders)
+    held = trials.held([(2,)], 0)
+    failed = trials.failing_spare([(2,)], 0)
+    assert failed and trials.orders[: len(failed)] == failed
+    assert (len(trials.orders), trials.number) == (before + len(failed), number)
+    assert trials.held([(2,)], 0) == held < number
+    assert not trials.failing_spare([(2,)], 0)
+
+
+def test_the_hardest_orders_are_those_in_which_most_pods_are_left() -> None:
+    case = Case(["1"] * 8 + ["8"], (1.0, "8", 10))
+    trials = OrderTrials(case.trials, case.demand, case.pods)
+    before = len(trials.orders)
+    trials.take_hardest([(2,)])
+    hardest = trials.orders[:6]
+    assert len(trials.orders) == before + 6
+    assert all(trials.left_in(order, [(2,)]) for order in hardest)
+    trials.take_hardest([(9,)])
+    assert len(trials.orders) == before + 6, "nothing is left in any order"
+
+
+# ---- plans
+
+
+def pending_after(loaded: LoadedCluster, pods: Sequence[Pod], steps: Sequence[Sequence[KubeObject]], seed: int) -> int:
+    objects: Sequence[KubeObject] = [*(item for item in loaded.objects if not isinstance(item, Pod)), *pods]
+    for nodes in ((), *steps):
+        simulation = Simulation([*objects, *nodes], loaded.config, loaded.registry, ties=seed)
+        pending = len(simulation.run().pending)
+        objects = simulation.objects()
+    return pending
+
+
+@pytest.mark.parametrize("at_once", [False, True])
+def test_a_plan_holds_in_every_order_of_few_pods(at_once: bool) -> None:
+    """All 24 orders are simulated. Two nodes of 8 cpu hold the pods in some of them, if they come at once."""
+    pods = [*(a_pod(f"p{i}", "2") for i in range(3)), a_pod("large", "8")]
+    loaded = patient(load(pods))
+    answer = plan(loaded, [an_offer("8")], at_once=at_once)
+    steps = steps_of(answer)
+    written = [item for item in loaded.objects if isinstance(item, Pod)]
+    assert not any(pending_after(loaded, order, steps, seed) for seed, order in enumerate(permutations(written)))
+    assert (answer.orders, answer.orders_held, answer.cost_to_hold_in_all) == (96, 96, answer.cost)
+    assert answer.cost == (2.0 if not at_once else 4.0)
+
+
+def test_pods_that_fit_on_present_nodes_may_change_places() -> None:
+    """The node takes a large pod or two small ones: whatever it takes, the others need room."""
+    pods = [a_pod("a", "2"), a_pod("b", "2"), a_pod("c", "4")]
+    loaded = patient(load([a_node("n", "4"), *pods]))
+    answer = plan(loaded, [an_offer("4"), an_offer("2", 0.6)])
+    written = [item for item in loaded.objects if isinstance(item, Pod)]
+    for order in permutations(written):
+        assert pending_after(loaded, order, steps_of(answer), 1) == 0
+    assert (answer.placed_now, answer.orders_held) == (2, answer.orders)
+
+
+def test_nodes_that_hold_in_some_orders_are_told_where_limits_allow_no_others() -> None:
+    """Two nodes are all there are. The large pod gets one if it comes first, or if eight small ones come before it."""
+    pods = [a_pod("large", "8"), *(a_pod(f"p{i}", "1") for i in range(8))]
+    answer = plan(load(pods), [{**an_offer("8"), "limit": 2}], at_once=True)
+    assert (answer.fits, answer.cost, answer.cost_to_hold_in_all) == (True, 2.0, None)
+    assert 0 < answer.orders_held < answer.orders
+    assert "no nodes were found that hold in all" in "\n".join(answer.summary())
+
+
+@pytest.mark.parametrize("seed", [2, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 6, 10, 13, 16))])
+def test_generated_plans_hold_in_orders_that_they_have_not_seen(seed: int) -> None:
+    case = a_case(seed)
+    loaded = load(case.objects)
+    answer, at_once = plan(loaded, case.offers), plan(loaded, case.offers, at_once=True)
+    best = optimum(case)
+    assert best is not None and best - 1e-6 <= answer.cost <= at_once.cost + 1e-9
+    chance = Random(seed)
+    for _ in range(6):
+        for one_by_one in (False, True):
+            number = chance.randrange(1000, 1_000_000)
+            assert left_in_order(loaded, answer, number, one_by_one) == len(answer.pending)
+
+
+@pytest.mark.parametrize(
+    ("cpus", "offers", "least"),
+    [
+        (["4"] * 4, [("8", 1.0)], 2.0),
+        (["3"] * 4, [("8", 1.0), ("4", 0.4)], 1.6),
+        (["5", "5", "3", "3"], [("8", 1.0), ("6", 0.9)], 2.0),
+    ],
+    ids=["two on each node", "small nodes are cheaper", "one of each on a node"],
+)
+def test_the_optimum_of_generated_cases_is_that_of_a_count_by_hand(
+    cpus: list[str], offers: list[tuple[str, float]], least: float
+) -> None:
+    from plan_orders import Case as Generated
+
+    pods = [a_pod(f"p{i}", cpu, "128Mi", labels={"t": cpu}) for i, cpu in enumerate(cpus)]
+    found = optimum(Generated("plain", pods, [an_offer(cpu, price) for cpu, price in offers]))
+    assert found == pytest.approx(least)
