@@ -11,19 +11,22 @@ from numpy.typing import NDArray
 
 from mooring.answers.form.data_table import Columns, DataTable, Time, attribute_table
 from mooring.answers.form.published import Count, Form, Positive, Published, TupleForm
-from mooring.answers.recorded.tie_certainty import TieCertainty
 from mooring.cluster.nodes.table import ClusterError, NodeTable
+from mooring.framework.config.feature_gates import with_defaults
 from mooring.framework.config.types import KubeSchedulerConfiguration
 from mooring.framework.profile.registry import Registry
 from mooring.kit.clock import in_micros
+from mooring.model.node import Node
 from mooring.model.pod import Pod
+from mooring.model.shape import PodShape
 from mooring.scheduler.decide import MIN_FEASIBLE, DecideOptions, decide, nodes_to_find
 from mooring.scheduler.decision import DecisionDetails, DecisionError, NoFit, Placement
-from mooring.scheduler.inputs import Input
+from mooring.scheduler.inputs import Input, ObjectAdded
 from mooring.scheduler.observer import SchedulerListeners
 from mooring.scheduler.scheduler import Scheduler
 from mooring.scheduler.ties import KUBE_SCHEDULER, KeptTies, Places, TieBreak, TieRule, tie_break_of
 from mooring.state.replay.replayer import RecordedClock
+from mooring.state.replay.run_reader import ClusterStep
 from mooring.state.scheduler_assembly import build_scheduler
 
 # ---- A binding of the recording beside what Mooring decides for the same pod at the same moment.
@@ -345,3 +348,41 @@ def _differences(own: Mapping[str, int], best: Mapping[str, int]) -> tuple[Plugi
 def _not_nominated(pod: Pod) -> Pod:
     status = msgspec.structs.replace(pod.status, nominated_node_name="")
     return pod.with_status(status)
+
+
+# ---- Whether kube-scheduler's rule for ties says which node a recorded pod had to get.
+#
+# kube-scheduler draws no random number for a pod without extenders. But Go's map order and races between goroutines decide in
+# what order it finds nodes, unless the configuration and the recording rule them out (docs/parity.md, "Equal totals").
+
+
+class TieCertainty:
+    """Follows a recording. `saw` is to be called with each step, and `decided` with each decision."""
+
+    def __init__(self, config: KubeSchedulerConfiguration, gates: Mapping[str, bool]) -> None:
+        self._is_serial = config.parallelism == 1 and not config.extenders
+        """One goroutine finds nodes in the order of the walk, and no extender brings random numbers."""
+        self._batches = with_defaults(gates).get("OpportunisticBatching", False)
+        self._knows_walk = True
+        """Whether every node came while the recording ran, so that their order is known, and every search since then looked
+        at all nodes, so that the walk begins at the first node."""
+        self._last: tuple[str, PodShape] | None = None
+        """Id and shape of the pod of the last decision."""
+
+    def saw(self, step: ClusterStep) -> None:
+        """The scheduler got the nodes that were there before in the order of a Go map."""
+        change = step.step.input
+        if step.is_known and isinstance(change, ObjectAdded) and isinstance(change.item, Node):
+            self._knows_walk = False
+
+    def decided(self, pod: Pod, looked_at_all: bool) -> bool:
+        """Whether the rule says which of several tied nodes the pod gets. The decisions come in their order.
+
+        A pod that PreFilter plugins keep to some nodes gets them in the order of a Go map, and moves the start of the walk;
+        attempts of such pods that failed are not in a recording. Where batching is on, the second of two equal pods gets its
+        node from what is left of the heap of the first, if it comes within half a second.
+        """
+        self._knows_walk = self._knows_walk and looked_at_all
+        last, self._last = self._last, (pod.id, pod.shape)
+        is_batched = self._batches and last is not None and last[0] != pod.id and last[1] == pod.shape
+        return self._is_serial and self._knows_walk and not is_batched
