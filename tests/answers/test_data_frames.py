@@ -180,8 +180,9 @@ def test_a_plan_has_costs_as_numbers_without_noise() -> None:
     answer = crowded.plan(EXAMPLES / "offers.yaml", apply=[EXAMPLES / "launch.yaml"])
     assert rows(answer.to_frame()) == [
         {"step": 1, "offer": "small", "nodes": 1, "price": 0.19, "cost": 0.19, "pods": 3},
-        {"step": 1, "offer": "large", "nodes": 1, "price": 0.7, "cost": 0.7, "pods": 1},
-        {"step": 2, "offer": "small", "nodes": 2, "price": 0.19, "cost": 0.38, "pods": 2},
+        {"step": 2, "offer": "small", "nodes": 1, "price": 0.19, "cost": 0.19, "pods": 1},
+        {"step": 3, "offer": "small", "nodes": 1, "price": 0.19, "cost": 0.19, "pods": 1},
+        {"step": 3, "offer": "large", "nodes": 1, "price": 0.7, "cost": 0.7, "pods": 1},
     ]
     assert len(answer.to_frame("new_nodes")) == 4
     shrunk = crowded.plan(shrink=True)
