@@ -277,7 +277,7 @@ def place_all(loaded: LoadedCluster, *steps: Sequence[KubeObject]) -> set[str]:
     simulate`."""
     objects: Sequence[KubeObject] = loaded.objects
     for nodes in ((), *steps):
-        simulation = Simulation([*objects, *nodes], loaded.config, loaded.registry)
+        simulation = Simulation([*objects, *nodes], loaded.config, loaded.registry, ties=loaded.ties)
         pending = {result.pod.key for result in simulation.run().pending}
         objects = simulation.objects()
     return pending

@@ -94,7 +94,7 @@ def all_nodes(chosen: list[NodeOffer], numbers: tuple[int, ...]) -> list[KubeObj
 def fails_in_an_order(
     waiting: LoadedCluster, chosen: list[NodeOffer], numbers: tuple[int, ...], left: set[str]
 ) -> bool:
-    """Whether more pods are left in a shuffle of the pods, with the nodes at once or one by one."""
+    """Whether more pods are left in a shuffle of the pods and of ties, with the nodes at once or one by one."""
     nodes = all_nodes(chosen, numbers)
     others = [item for item in waiting.objects if not isinstance(item, Pod)]
     for seed in range(40):
@@ -102,7 +102,7 @@ def fails_in_an_order(
         shuffled = [item for item in waiting.objects if isinstance(item, Pod)]
         chance.shuffle(shuffled)
         steps = [[each] for each in chance.sample(nodes, len(nodes))] if seed % 2 else [nodes]
-        if len(place_all(replace(waiting, objects=[*others, *shuffled]), *steps)) > len(left):
+        if len(place_all(replace(waiting, objects=[*others, *shuffled], ties=seed), *steps)) > len(left):
             return True
     return False
 

@@ -1,16 +1,17 @@
 """Looks for steps of nodes that hold in all orders of pods and nodes, and cost least.
 
 Searches that try one order propose nodes, and so do programs that pack nodes more or less tightly. Nodes that come last take
-nothing from those before, so that steps at the end repair any plan. From there the search goes two ways: it tries cheaper
-nodes that programs propose, the most promising first, in several sequences; and it takes nodes of a plan that holds away or
-exchanges them for cheaper ones. Nearly all attempts fail in the first order that is tried, because the orders
-in which others failed come first. The search is bounded by decisions.
+nothing from those before, so that steps at the end repair any plan. Where few combinations of nodes cost less, all of them
+are tried, the cheapest first. Otherwise the search tries cheaper nodes that programs propose, the most promising first, in
+several sequences; and it takes nodes of a plan that holds away or exchanges them for cheaper ones. Nearly all attempts fail
+in the first order that is tried, because the orders in which others failed come first. The search is bounded by decisions.
 """
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from heapq import heappop, heappush
 from itertools import product
+from math import prod
 
 from mooring.answers.form.answer import Progress
 from mooring.answers.plan.orders import ArrivalOrder, OrderTrials
@@ -24,6 +25,9 @@ MAX_DECISIONS, AT_ONCE_DECISIONS, MANY_DECISIONS = 50_000, 12_000, 8_000
 nodes, 0.3 on 5,000."""
 EXPLORED = 0.6
 """The share of the decisions after which no other nodes are tried: what is there is improved."""
+MAX_LISTED = 300
+"""Where no more combinations of nodes than these cost less than a plan that holds, all of them are tried: each takes up to
+seven sequences, and most fail in the first order."""
 MAX_CONFIRMED, MANY_CONFIRMED = 8, 2
 """How often plans that hold are tried in orders that the search has not seen, and repaired where they fail."""
 FEW_PODS = 100
@@ -73,9 +77,10 @@ class HoldingSearch:
             self._orders.take_hardest([*self._sequences(ranked[0].counts)][0 if self._is_at_once else -1])
         for each in ranked if self._is_small else ranked[:1]:
             self._complete(steps_of(each))
-        if self._is_small and not self._is_near_bound():
-            self._explore([each.counts for each in found])
-        self._improve_best()
+        if not self._has_tried_all_cheaper():
+            if self._is_small and not self._is_near_bound():
+                self._explore([each.counts for each in found])
+            self._improve_best()
         best = self._preferred()
         for _ in range(MAX_CONFIRMED if self._is_small else MANY_CONFIRMED):
             failed = self._orders.failing_spare(best, self._most_left) if best is not None else ()
@@ -212,6 +217,29 @@ class HoldingSearch:
                 if child not in seen and not self._exceeds(child):
                     seen.add(child)
                     heappush(waiting, (estimate, len(left), child))
+
+    def _has_tried_all_cheaper(self) -> bool:
+        """Try all nodes that cost less than the cheapest plan that holds, if they are few: the first that hold are the
+        cheapest. Returns False if they are many, or if decisions run out."""
+        cheaper = self._all_cheaper() if self._is_small else None
+        for counts in cheaper or ():
+            if self._is_exhausted(EXPLORED):
+                return False
+            if self._fewest_left(counts) is None:
+                return True
+        return cheaper is not None
+
+    def _all_cheaper(self) -> list[Additions] | None:
+        """The numbers of nodes between the bound and the cost of the cheapest plan, by cost; None if they are many."""
+        best, least = self._best_cost(), self._bound * (1 - NEAR)
+        most = [
+            min(limit, len(self._pods), int(best / price) if 0 < price < best < float("inf") else limit)
+            for limit, price in zip(self._demand.limits, self._demand.prices, strict=True)
+        ]
+        if prod(each + 1 for each in most) > MAX_LISTED:
+            return None
+        ranked = [(self._demand.cost_of(counts), counts) for counts in product(*(range(each + 1) for each in most))]
+        return [counts for cost, counts in sorted(ranked) if least <= cost < best - NEAR]
 
     def _with_one(self, counts: Additions, left: Sequence[Pod]) -> Iterator[Additions]:
         """One node more that takes some of these pods."""

@@ -199,6 +199,14 @@ class _Tries:
         kind = _kind(pod)
         return kind in self.refused and (id(pod.shape) in self.plain or self.refused[kind] == helped)
 
+    def take_helped(self, gangs: GangUnits) -> Sequence[Pod]:
+        """The pods that go alone and are left, to be tried again, if one of them may have been helped since its refusal."""
+        alone = [pod for pod in self.left if gangs.gang_of(pod) is None]
+        if all(self.is_vain(pod, self.helped(pod)) for pod in alone):
+            return ()
+        self.left = [pod for pod in self.left if gangs.gang_of(pod) is not None]
+        return alone
+
     def marked(self) -> _Mark:
         return _Mark(len(self.placed), len(self.left), Counter(self.came), dict(self.refused))
 
@@ -313,15 +321,19 @@ class NodeTrials:
         """Place what fits on the nodes that are there now. It stays there until it is taken back.
 
         A pod is not tried where one like it was refused and nothing has come since that could help it: anything for pods with
-        affinity to others, pods with the same labels for those that are spread, nothing for plain ones. A gang is placed when
-        enough of its pods fit, or not at all.
+        affinity to others, pods with the same labels for those that are spread, nothing for plain ones. Refused pods are
+        tried again after the others if something has come that could help them: in the queue, events wake them. A gang is
+        placed when enough of its pods fit, or not at all.
         """
         tries = _Tries(plain)
-        for unit in self.gangs.units(pods):
-            if unit.gang:
-                self._attempt_gang(unit, tries)
-            else:
-                self._attempt_pod(unit.pods[0], tries)
+        while pods:
+            placed = len(tries.placed)
+            for unit in self.gangs.units(pods):
+                if unit.gang:
+                    self._attempt_gang(unit, tries)
+                else:
+                    self._attempt_pod(unit.pods[0], tries)
+            pods = tries.take_helped(self.gangs) if len(tries.placed) > placed else ()
         return NodeTrialOutcome(tries.left, self._domains(tries.placed, spread or {}), tries.placed)
 
     def _attempt_gang(self, unit: PlacedTogether, tries: _Tries) -> None:
