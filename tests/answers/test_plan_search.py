@@ -111,16 +111,12 @@ def test_nodes_that_are_near_the_bound_are_not_improved(bound: float, is_enough:
     assert (case.trials.tried == [(2, 1)]) is is_enough
 
 
-def test_the_search_ends_when_its_decisions_are_made_and_can_go_on() -> None:
+def test_the_search_ends_when_its_decisions_are_made() -> None:
     case = Case(LARGE_LAST, (1.0, "8", 100), (1.5, "12", 100))
     search = a_search(case, 9)
     found = search.run()
     assert (found.counts, len(found.left)) == ((2, 0), 1), "the first trial makes all nine decisions"
     assert (case.trials.tried, case.told) == ([(2, 0)], [(9, 9)])
-    assert search.run_longer(1000).counts == (0, 2)
-    assert case.trials.tried.count((2, 0)) == 1, "what was tried is known"
-    assert case.told[1] == (18, 1000)
-    assert {most for _, most in case.told[1:]} == {1000}
 
 
 def test_more_nodes_are_added_for_pods_that_the_scheduler_left() -> None:

@@ -122,7 +122,7 @@ class _CostWalk:
         return found
 
     def _operand(self, node: SyntaxNode) -> Operand:
-        """What a rule sees of a node. The cost comes first: with it the path and the length become known."""
+        """The facts about a node that a rule reads. The cost comes first: with it the path and the length become known."""
         cost = self.cost(node)
         path = self._path(node)
         is_own = bool(path) and path[0] == ACCU

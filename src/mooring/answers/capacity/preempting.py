@@ -64,7 +64,7 @@ class Preempted:
         return PreemptionForm(self.counted, self.lower_priority, self.fits, self.victims, self.broken_budgets)
 
     def sentences(self) -> list[str]:
-        """What the summary says about preemption: that it is not counted, or what it gives and costs."""
+        """The sentences of the summary about preemption: that it is not counted, or its gain and its victims."""
         if not self.counted:
             have = f"{count(self.lower_priority, 'pod')} on nodes {'has' if self.lower_priority == 1 else 'have'}"
             return [

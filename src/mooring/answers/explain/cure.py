@@ -1,4 +1,4 @@
-"""A cure: changes after which a pod gets a node, with what they cost whoever makes them.
+"""A cure: changes after which a pod gets a node, with the effort that they cost a user.
 
 The cost orders cures, the smallest change first. It is a rough measure of how much is asked of people and of other pods:
 

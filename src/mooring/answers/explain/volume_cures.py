@@ -13,7 +13,7 @@ from mooring.model.storage import PersistentVolume, PersistentVolumeClaim, Persi
 from mooring.model.volumes import BIND_COMPLETED, ClaimName, claim_names, is_fully_bound, kept_for
 
 _UNKNOWN_SIZE = "1Gi"
-"""The size of a claim that does not exist: nobody knows what it was meant to be."""
+"""The size of a claim that does not exist: its intended size is not known."""
 
 
 def by_volumes(patient: Patient) -> Iterator[Cure]:

@@ -25,7 +25,7 @@ DECISIONS = 40_000
 NODE_DECISIONS = 200_000_000
 """Above 5,000 nodes a search makes so many decisions divided by the number of nodes: each takes longer with more nodes."""
 CHANGES = 80
-"""So many changes of the best order in a row may be in vain. Of the 14 clusters of the review the worst needs some dozens."""
+"""The search ends after this number of changes in a row that are in vain. Small clusters need some dozens."""
 SETS = 6
 """How many sets of nodes a solver proposes: those that it gave before are excluded each time."""
 LUCKS = 10
@@ -76,7 +76,7 @@ class DrainOrder:
     names: Sequence[str] = ()
     worth: float = 0.0
     safe: int = 0
-    """So many of the first drains hold however chance falls: among nodes with the best score, and among pods."""
+    """The number of first drains that hold however chance falls: among nodes with the best score, and among pods."""
     lucks: int = 0
     """In how many ways chance fell for that, beside the first one."""
     cordons_first: bool = False

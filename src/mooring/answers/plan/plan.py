@@ -103,7 +103,7 @@ class PlanForm(Form, frozen=True):
     kept: Sequence[KeptNode]
     """Nodes that have to stay; only with --shrink."""
     safe_steps: Count
-    """So many of the first drains hold whichever of equally good nodes the scheduler takes, in whatever order pods come."""
+    """The number of first drains that hold whichever of equal nodes the scheduler takes, in whatever order pods come."""
     chances: Count
     """In how many simulations these choices fell in other ways; 0 if `safeSteps` was not looked into."""
     cordons_first: bool = named(name="cordonFirst")

@@ -84,11 +84,6 @@ class NodeSearch:
             best = min(best, self._trimmed(found), key=FoundNodes.rank)
         return best
 
-    def run_longer(self, most_decisions: int) -> FoundNodes:
-        """Go on until so many decisions are made. What was tried before is known."""
-        self._most_decisions = most_decisions
-        return self.run()
-
     def more(self, found: FoundNodes, left: Sequence[Pod], times: int) -> FoundNodes:
         """More nodes for pods that a simulation did not place, though a trial did."""
         known = {pod.id for pod in found.left}

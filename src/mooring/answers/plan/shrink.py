@@ -46,7 +46,7 @@ class Shrinking:
     is_complete: bool = True
     """Whether the search did all that it does, and tried all candidates."""
     safe_steps: int = 0
-    """So many of the first steps hold however chance falls."""
+    """The number of first steps that hold however chance falls."""
     chances: int = 0
     """In how many ways chance fell to find that."""
     cordons_first: bool = False
