@@ -1,6 +1,7 @@
 """The figures of a source tree: what counts as an import, a cycle, a duplicate and a comment."""
 
 import json
+import re
 import sys
 from pathlib import Path
 
@@ -173,3 +174,10 @@ def test_the_table_of_the_documentation_is_true() -> None:
 
 def test_every_figure_has_words() -> None:
     assert list(structure.ROWS) == list(structure.Figures.__annotations__)
+
+
+def test_docstrings_name_their_subject() -> None:
+    """A docstring that begins with "What" or "The same" sends its reader to the neighbours first (CONTRIBUTING.md)."""
+    begins = re.compile(r'^\s*"""(What |The same |\.\.\.")', re.MULTILINE)
+    modules = (structure.ROOT / "src" / "mooring").rglob("*.py")
+    assert [str(path) for path in modules if begins.search(path.read_text())] == []

@@ -427,7 +427,7 @@ class KindSpec:
         return self.other_forms.get(self.api_version)
 
     def in_version(self, api_version: str) -> Self:
-        """The same kind under another of its versions, for requests: it has other URLs, and maybe another form."""
+        """The spec of this kind under another of its versions, for requests: it has other URLs, and maybe another form."""
         return self if api_version == self.api_version else replace(self, version=api_version.rpartition("/")[2])
 
     @property

@@ -35,7 +35,7 @@ class DiscoverySource(Protocol):
 
 
 class ServedVersions:
-    """What one answer of a server says."""
+    """The kinds and versions that a server names in one answer to discovery."""
 
     def __init__(self, versions: Versions) -> None:
         self._versions = versions

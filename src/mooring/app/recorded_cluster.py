@@ -9,10 +9,11 @@ import msgspec
 
 from mooring.api.json_objects import JsonObject
 from mooring.api.kinds import BY_STRUCT
-from mooring.embedded.embedded_cluster import EmbeddedCluster, EmbeddedSettings, Report
+from mooring.embedded.embedded_cluster import EmbeddedCluster, EmbeddedSettings
 from mooring.embedded.seeding import seed
 from mooring.framework.config.types import KubeSchedulerConfiguration
 from mooring.framework.profile.registry import Registry
+from mooring.kit.callbacks import ReportFault
 from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
 from mooring.model.workloads import ReplicaSet, ReplicationController, StatefulSet
@@ -63,7 +64,7 @@ class RecordedClusterSettings:
 
 
 def open_recorded(
-    moment: RecordedMoment, settings: RecordedClusterSettings, report: Report
+    moment: RecordedMoment, settings: RecordedClusterSettings, report: ReportFault
 ) -> tuple[EmbeddedCluster, list[str]]:
     """An embedded cluster with the objects of a moment, and what could not be put into it. Raises ConfigError."""
     cluster = EmbeddedCluster(

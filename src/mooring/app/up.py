@@ -20,8 +20,9 @@ from mooring.apiclient.kubeconfig.loading import find_connection
 from mooring.apiserver.server.http import HttpLimits, HttpServer
 from mooring.app.cluster_doings import ClusterDoings
 from mooring.app.dashboards import DashboardPlan, serve_dashboard
-from mooring.embedded.embedded_cluster import EmbeddedCluster, Report
+from mooring.embedded.embedded_cluster import EmbeddedCluster
 from mooring.kit.bounded_reading import read_file
+from mooring.kit.callbacks import ReportFault
 from mooring.kit.listener import LOOPBACK
 from mooring.kit.private_files import write_private
 from mooring.kit.process import raise_descriptor_limit
@@ -60,7 +61,7 @@ class EmbeddedService:
 
 @asynccontextmanager
 async def serving(
-    cluster: EmbeddedCluster, settings: ServiceSettings, report: Report
+    cluster: EmbeddedCluster, settings: ServiceSettings, report: ReportFault
 ) -> AsyncIterator[EmbeddedService]:
     """A context in which the cluster runs and is served. Raises OSError if the port is not available, DashboardPortError if
     that of the dashboard is not, and KubeconfigError.
@@ -106,7 +107,7 @@ async def _end(running: "asyncio.Task[None]") -> None:
 
 
 @contextmanager
-def _context(path: Path, login: Login, cluster_id: str, report: Report) -> Iterator[Login]:
+def _context(path: Path, login: Login, cluster_id: str, report: ReportFault) -> Iterator[Login]:
     """Add a context to the user's kubeconfig, and remove it at the end. Yields the login with the name of the context."""
     is_new = not path.exists()
     name = add_context(path, login, cluster_id)

@@ -6,7 +6,7 @@ that will be. In production that is an event loop, in tests a virtual clock.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from heapq import heappop, heappush
 
 from mooring.api.api_errors import ApiError
@@ -14,6 +14,7 @@ from mooring.apiserver.resource_api import ResourceApi
 from mooring.apiserver.store import Key, StoreWrite
 from mooring.controllers.cluster_kinds import NODE_STORE, POD_STORE
 from mooring.controllers.index import Index
+from mooring.kit.callbacks import ReportFault
 from mooring.kit.clock import NS_PER_S
 
 # Retries after a failure double from a tenth of a second to a minute, per object: conflicts are gone at once, and a
@@ -62,8 +63,6 @@ def backoff(first: int, last: int, failures: int) -> int:
     return min(first << min(failures - 1, 40), last) if failures else 0
 
 
-Report = Callable[[str, Exception], None]
-
 Task = tuple[int, Key]
 """The controller, by its place in the list, and the key of the object to sync."""
 
@@ -72,7 +71,7 @@ class ControlLoop:
     """All controllers of a cluster. Each task is planned once at most, however many writes concern it."""
 
     def __init__(
-        self, api: ResourceApi, controllers: Sequence[Controller], report: Report = lambda text, error: None
+        self, api: ResourceApi, controllers: Sequence[Controller], report: ReportFault = lambda text, error: None
     ) -> None:
         """`report` takes faults other than refusals of the API server: they are tried again, but they are bugs."""
         self._api = api

@@ -25,6 +25,7 @@ from mooring.drivers.event_writer import EventSeries, NewEvent, Repetition
 from mooring.drivers.extender_calls import Whole, shown
 from mooring.drivers.traced_requests import NO_TRACES, RequestTraces
 from mooring.framework.contract.intents import Bind, Evict, PatchStatus, Record, Write
+from mooring.kit.callbacks import ReportFault
 from mooring.model.meta import Condition, KubeObject, ObjectMeta
 from mooring.model.pod import Pod
 from mooring.model.pod_spec import FINISHED_PHASES, PodSpec, PodStatus
@@ -34,9 +35,6 @@ from mooring.scheduler.scheduler import Scheduler
 
 # ---- writes to inputs
 
-
-Report = Callable[[str, Exception], None]
-"""Called with a message about an object that cannot be read, and with the fault."""
 
 _WATCHED: dict[str, tuple[type[KubeObject], Watch]] = {
     spec.storage: (spec.struct, watch) for spec, watch in WATCHED.items()
@@ -56,7 +54,7 @@ class StoreFeed:
     nodes hold, but a queue that it never empties would grow with every pod.
     """
 
-    def __init__(self, store: Store, scheduler: Scheduler, report: Report, takes_pending: bool = True) -> None:
+    def __init__(self, store: Store, scheduler: Scheduler, report: ReportFault, takes_pending: bool = True) -> None:
         self._scheduler = scheduler
         self._takes_pending = takes_pending
         self._report = report

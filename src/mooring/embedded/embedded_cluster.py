@@ -31,6 +31,7 @@ from mooring.framework.config import default as default_configuration
 from mooring.framework.config.feature_gates import with_defaults
 from mooring.framework.config.types import KubeSchedulerConfiguration
 from mooring.framework.profile.registry import Registry
+from mooring.kit.callbacks import ReportFault
 from mooring.kit.clock import NS_PER_S, Clock, SteadyClock, elapsed_ns
 from mooring.kit.logs import Log
 from mooring.kit.tasks import settle
@@ -47,8 +48,6 @@ from mooring.state.scheduler_assembly import Recorder, build_scheduler
 
 log = logging.getLogger(__name__)
 
-Report = Callable[[str, Exception | None], None]
-"""Called with a message, and with the fault behind it if there is one."""
 
 SLICE = 50
 """How many pods a step tries, and how many objects it looks at, before others get their turn on the event loop: some
@@ -100,7 +99,7 @@ class EmbeddedCluster:
         self,
         settings: EmbeddedSettings | None = None,
         clock: Clock | None = None,
-        report: Report = lambda text, error: None,
+        report: ReportFault = lambda text, error: None,
     ) -> None:
         """Raises JournalError where the data directory cannot be used, ConfigError for what cannot be configured.
 

@@ -42,7 +42,7 @@ class KindFinding:
         return "not allowed" if self.refusal.code == 403 else "not served"
 
     def advice(self) -> str:
-        """What the operator can do; empty if nothing is wrong."""
+        """The action that the operator can take; empty if nothing is wrong."""
         return "" if self.refusal is None else advice(self.kind, self.refusal)
 
 

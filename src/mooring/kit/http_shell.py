@@ -8,7 +8,8 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 
 from aiohttp import web
 
-from mooring.kit.listener import ConnectionLimits, Listener, Tell, connection_log
+from mooring.kit.callbacks import Tell
+from mooring.kit.listener import ConnectionLimits, Listener, connection_log
 
 Handle = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 """Answers one request. It must not raise."""

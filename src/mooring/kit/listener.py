@@ -20,6 +20,8 @@ from typing import Any
 
 import msgspec
 
+from mooring.kit.callbacks import Tell
+
 LOOPBACK = "127.0.0.1"
 """For listeners whose token gives full access: only programs of this machine reach them."""
 _PAUSE_S = 0.1
@@ -226,8 +228,6 @@ def _listening(family: int, address: Any) -> socket.socket:
 
 QUIET_S = 10.0
 """For so long after a line, further faults are only counted, so that a client cannot fill the disk with log lines."""
-
-Tell = Callable[[str], None]
 
 
 class _Teller(logging.Handler):

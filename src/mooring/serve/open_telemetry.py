@@ -21,13 +21,14 @@ from opentelemetry.trace import Span, SpanKind, StatusCode, set_span_in_context
 from opentelemetry.trace import Tracer as ApiTracer
 
 from mooring.drivers.traced_requests import RequestTraces
+from mooring.kit.callbacks import Tell
 from mooring.kit.clock import Clock
 from mooring.kit.logs import one_line
 from mooring.kit.spans import NO_ATTRIBUTES, Attributes
 from mooring.kit.version import VERSION
 from mooring.scheduler.observer import Observer
 from mooring.scheduler.traces import SchedulerTraces
-from mooring.serve.tracing import SERVICE_NAME, Report, Tracing, TracingSettings
+from mooring.serve.tracing import SERVICE_NAME, Tracing, TracingSettings
 
 _sdk_log = logging.getLogger("opentelemetry")
 
@@ -45,7 +46,7 @@ _SHOWN_CHARACTERS = 300
 class OpenTelemetryTracing(Tracing):
     """A provider with its exporters."""
 
-    def __init__(self, settings: TracingSettings, threshold_ns: int, report: Report) -> None:
+    def __init__(self, settings: TracingSettings, threshold_ns: int, report: Tell) -> None:
         self._threshold_ns = threshold_ns
         self._log = _ExportFaults(report)
         _sdk_log.addHandler(self._log)
@@ -185,14 +186,14 @@ def _sendable(attributes: Attributes) -> Attributes:
 class _ExportFaults(logging.Handler):
     """Reports the warnings of the SDK: the first at once, then one in a minute with the number of those in between."""
 
-    def __init__(self, report: Report) -> None:
+    def __init__(self, report: Tell) -> None:
         super().__init__(logging.WARNING)
         self._report = report
         self._reported_s = -_QUIET_S
         self._held_back = 0
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Report a warning of the exporter, at most once in _QUIET_S seconds. The next report tells how many were held
+        """Tell a warning of the exporter, at most once in _QUIET_S seconds. The next report tells how many were held
         back."""
         now_s = time.monotonic()
         if now_s - self._reported_s < _QUIET_S:

@@ -5,7 +5,7 @@ decides: OTLP over gRPC without TLS, and its own sampling rate. Without it, OTEL
 variables turns tracing on. The SDK itself reads all other variables.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from math import inf
 from typing import Literal
 from urllib.parse import urlsplit
@@ -178,9 +178,6 @@ def _check_seconds(variable: str, written: str) -> None:
 
 PLUGIN_THRESHOLD = Duration(1_000_000)
 """A plugin that is busy for a millisecond takes longer than most decisions as a whole."""
-
-Report = Callable[[str], None]
-"""Called with a message for the operator."""
 
 
 class Tracing:

@@ -18,6 +18,7 @@ from mooring.framework.config.types import KubeSchedulerConfiguration
 from mooring.framework.profile.registry import Registry
 from mooring.inputs.admission import missing_namespaces
 from mooring.inputs.arrivals import Arrival, ArrivalStream, ListedArrivals, PlannedChange
+from mooring.kit.callbacks import Progress
 from mooring.kit.clock import NS_PER_S
 from mooring.kit.words import count
 from mooring.model.meta import KubeObject
@@ -57,9 +58,6 @@ _PARTS = (
     "report",
 )
 """The parts of a day whose times are reported, in the order of the report."""
-
-Progress = Callable[[int, int], None]
-"""Called with the number of pods that have arrived, and of all planned pods."""
 
 
 @dataclass(slots=True)

@@ -5,7 +5,7 @@ clock as long as it can change something: the end of a backoff, or a Permit plug
 controller comes back as a new pod (`controllers.py`).
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 
 import msgspec
@@ -17,6 +17,7 @@ from mooring.framework.config.durations import Duration
 from mooring.framework.config.types import KubeSchedulerConfiguration
 from mooring.framework.profile.registry import Registry
 from mooring.inputs.input_errors import InputError, NoSuchPod
+from mooring.kit.callbacks import Progress
 from mooring.kit.clock import NS_PER_S
 from mooring.kit.words import count, some
 from mooring.model.meta import KubeObject
@@ -33,8 +34,6 @@ from mooring.sim.simulated_cluster import RecordTo, SimulatedCluster
 
 __all__ = ["InputError", "NoSuchPod", "Report", "Simulation"]
 
-Progress = Callable[[int, int], None]
-"""Called with the number of pods that were attempted, and of all pending pods."""
 
 UNTIL_NS = 3600 * NS_PER_S
 """When a simulation stops on the simulated clock though pods are still attempted again and again."""

@@ -65,15 +65,15 @@ class CapacityForm(Form, frozen=True):
     counted."""
 
     pods: Sequence[CopiesForm]
-    """What was placed, in turn."""
+    """The pods and workloads that were placed in turn."""
     fits: Count
     """How many pods fit in all; with limit.max, at least so many."""
     limit: CapacityLimitForm
-    """What ended the count."""
+    """The reason why the count ended."""
     per_node: Sequence[NodeBudgetForm]
     """All nodes, those with the most pods first."""
     notes: Sequence[str]
-    """What a user should know about the answer."""
+    """Sentences about the answer that a user should know."""
     gangs: GangCount | UnsetType = UNSET
     """Only where whole gangs were counted: then fits counts their pods."""
     preemption: PreemptionForm | UnsetType = UNSET

@@ -31,11 +31,11 @@ class NodeBudgetForm(Form, frozen=True, kw_only=True):
     pods: Count
     """How many of the pods go there."""
     by_pod: Mapping[str, int] | UnsetType = UNSET
-    """The same by name of the pod or workload; only with several of them."""
+    """The number of pods by name of the pod or workload; only with several of them."""
     free: Mapping[str, int]
-    """What is left of each resource that the next pod requests, and of allowed pods."""
+    """The amount that is left of each resource that the next pod requests, and of allowed pods."""
     stopped_by: StopForm | None
-    """What stops the next pod there; null if nothing does, or if no node was asked."""
+    """The reason why the next pod does not fit there; null if nothing does, or if no node was asked."""
 
 
 class LimitReasonForm(Form, frozen=True):

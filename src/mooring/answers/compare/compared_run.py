@@ -27,7 +27,6 @@ from mooring.answers.compare.node_use import (
 )
 from mooring.answers.compare.placement_table import PLACEMENTS, pack, placements_digest
 from mooring.answers.compare.run_plan import RunPlan, digest_of
-from mooring.answers.form.answer import Progress
 from mooring.answers.form.report_parts import wait_counts
 from mooring.answers.trial.node_prices import node_prices
 from mooring.api.validation.problem import Problem
@@ -36,6 +35,7 @@ from mooring.inputs.arrivals import MAX_ARRIVALS, Arrival, ArrivalsError, Listed
 from mooring.inputs.generated_load import GeneratedLoad
 from mooring.inputs.load_plan import MAX_PODS, LoadPlan, LoadPlanError
 from mooring.kit.bounded_reading import read_file
+from mooring.kit.callbacks import Progress
 from mooring.kit.clock import NS_PER_S
 from mooring.model.meta import KubeObject
 from mooring.model.node import Node

@@ -18,7 +18,7 @@ from mooring.answers.compare.comparison import (
 from mooring.answers.compare.placement_table import PlacementTable, unpack
 from mooring.answers.compare.results_file import open_results
 from mooring.answers.compare.run_plan import RunPlan, UnusablePlan, plan_runs
-from mooring.answers.compare.workers import WORTH_A_PROCESS, Progress, run_here, run_in_processes, run_on_dask
+from mooring.answers.compare.workers import WORTH_A_PROCESS, RunProgress, run_here, run_in_processes, run_on_dask
 from mooring.answers.trial.node_prices import asked_prices
 from mooring.framework.config import ConfigError, KubeSchedulerConfiguration
 from mooring.framework.config.durations import parse_duration
@@ -51,7 +51,7 @@ class SweepOptions(TypedDict, total=False):
     processes: int | None
     dask: str | None
     results: Source | None
-    on_progress: Progress | None
+    on_progress: RunProgress | None
     """Called as runs end."""
     on_note: Callable[[str], None] | None
     """Called with a text that says how many runs `results` has already."""

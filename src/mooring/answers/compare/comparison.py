@@ -150,20 +150,20 @@ class ComparedRunForm(Form, frozen=True):
     config: str
     """The configuration: the name of its file, default or cluster."""
     config_digest: str
-    """The same for configurations that are the same with all defaults."""
+    """Equal for configurations that are equal with all defaults."""
     seed: int | None
     """Decides among nodes with the same score. Null: the lowest name is taken."""
     load: Annotated[Number, Meta(extra_json_schema={"exclusiveMinimum": 0})]
     """How many pods arrive, as a multiple of those that are given."""
     vary: dict[str, Any]
-    """What --vary set in this run, by path."""
+    """The values that --vary set in this run, by path."""
     figures: RunFigures
     difference: dict[str, Number | None]
     """By figure: this run minus the first one. Null where one of them does not have the figure."""
     moved: Count | None
     """How many pods have another node than in the first run, of the pods that both have. Null if only digests are kept."""
     placements_digest: str
-    """The same for runs that place the same pods on the same nodes."""
+    """Equal for runs that place the same pods on the same nodes."""
 
 
 class PlacementDifferenceForm(Form, frozen=True):
@@ -191,8 +191,8 @@ class ComparisonForm(Form, frozen=True):
     """By figure: the best value and the runs that have it. Less is better, except for placed, groups.placed and
     utilisation."""
     cost_unit: Annotated[str, Meta(extra_json_schema={"enum": [NODES, PRICE_AN_HOUR, PRICE_OF_TIME]})]
-    """What `cost` is: the number of nodes used, the price of an hour of the nodes used, or the price of the time that nodes
-    were in use."""
+    """The meaning of `cost`: the number of nodes used, the price of an hour of the nodes used, or the price of the time
+    that nodes were in use."""
     notes: list[str]
 
 

@@ -25,7 +25,7 @@ from mooring.framework.config import ConfigError
 from mooring.inputs.input_errors import InputError
 from mooring.kit.version import VERSION
 
-Progress = Callable[[float, int], None]
+RunProgress = Callable[[float, int], None]
 """Called with how many runs are done, in parts of runs too, and of how many."""
 
 Shares = MutableSequence[float]
@@ -41,7 +41,7 @@ class RunFault(InputError):
     """A run that could not be made; the text says which and why."""
 
 
-def run_here(inputs: RunInputs, plans: Sequence[RunPlan], on_progress: Progress) -> Iterator[tuple[int, RunResult]]:
+def run_here(inputs: RunInputs, plans: Sequence[RunPlan], on_progress: RunProgress) -> Iterator[tuple[int, RunResult]]:
     """Run one plan after the other. Yields the place of each plan, with its result."""
     for i, plan in enumerate(plans):
 
@@ -62,7 +62,7 @@ def checked_run(inputs: RunInputs, plan: RunPlan, on_progress: Callable[[int, in
 
 
 def run_in_processes(
-    inputs: RunInputs, plans: Sequence[RunPlan], on_progress: Progress, processes: int
+    inputs: RunInputs, plans: Sequence[RunPlan], on_progress: RunProgress, processes: int
 ) -> Iterator[tuple[int, RunResult]]:
     """Run plans in worker processes. Yields the place of each plan, with its result, as they are done."""
     count = min(processes, len(plans), os.cpu_count() or 1)
@@ -144,7 +144,7 @@ CONNECT_S = 10
 
 
 def run_on_dask(
-    inputs: RunInputs, plans: Sequence[RunPlan], on_progress: Progress, address: str, digest: str
+    inputs: RunInputs, plans: Sequence[RunPlan], on_progress: RunProgress, address: str, digest: str
 ) -> Iterator[tuple[int, RunResult]]:
     """Run plans on the cluster with this address. Yields the place of each plan, with its result, as they are done.
 

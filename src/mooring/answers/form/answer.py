@@ -6,7 +6,7 @@ The plain data is the published form of the answer (`published.py`).
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any, ClassVar
 
@@ -16,12 +16,10 @@ from mooring.answers.form.report_page import ReportContent, page_html
 from mooring.answers.form.report_parts import AnswerPlot, AnswerTable, table_html, visible
 from mooring.inputs.input_errors import InputError
 
-__all__ = ["API_VERSION", "AnswerPlot", "AnswerTable", "ClusterAnswer", "Progress"]
+__all__ = ["API_VERSION", "AnswerPlot", "AnswerTable", "ClusterAnswer"]
 
 API_VERSION = "answers.mooring.dev/v1"
 """The version of the plain data of all answers."""
-Progress = Callable[[int, int], None]
-"""Called now and then with how much of the work of a question is done, and of how much."""
 ROWS_OF_HTML = 100
 """How many rows of a table a notebook shows."""
 

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mooring.answers.form.answer import Progress
 from mooring.answers.moves.drain_trials import DrainTrials
+from mooring.kit.callbacks import Progress
 from mooring.model.pod import Pod
 from mooring.rules.evictions import is_drained
 from mooring.sim.gauge import MAIN

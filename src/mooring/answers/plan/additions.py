@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 
-from mooring.answers.form.answer import Progress
 from mooring.answers.form.published import Count, Form, Number, Positive
 from mooring.answers.plan.demand import NodeDemand, PodKind, demand_of
 from mooring.answers.plan.holding import FEW_PODS, HoldingSearch, steps_of
@@ -25,6 +24,7 @@ from mooring.answers.plan.steps import MANY_PODS, MORE_STYLES, STYLES, StepSearc
 from mooring.answers.plan.trials import NodeTrials, OfferedNodes, TrialPlacer
 from mooring.answers.trial.changing_cluster import ChangingCluster, objects_of, why_pending
 from mooring.inputs.loaded_cluster import LoadedCluster
+from mooring.kit.callbacks import Progress
 from mooring.model.pod import Pod
 
 MAX_JUDGED = 6

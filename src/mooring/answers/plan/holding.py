@@ -13,11 +13,11 @@ from heapq import heappop, heappush
 from itertools import product
 from math import prod
 
-from mooring.answers.form.answer import Progress
 from mooring.answers.plan.orders import ArrivalOrder, OrderTrials
 from mooring.answers.plan.programs import Packing, solve
 from mooring.answers.plan.search import FoundNodes, StepWalk, by_preference, found_steps, given_up, sum_of
 from mooring.answers.plan.trials import Additions
+from mooring.kit.callbacks import Progress
 from mooring.model.pod import Pod
 
 MAX_DECISIONS, AT_ONCE_DECISIONS, MANY_DECISIONS = 50_000, 12_000, 8_000

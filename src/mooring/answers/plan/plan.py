@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from msgspec import field as named
 
-from mooring.answers.form.answer import AnswerPlot, AnswerTable, ClusterAnswer, Progress
+from mooring.answers.form.answer import AnswerPlot, AnswerTable, ClusterAnswer
 from mooring.answers.form.data_table import Columns, DataTable, attribute_table, data_table
 from mooring.answers.form.published import Count, Form, Number
 from mooring.answers.form.report_parts import BarPlot
@@ -32,6 +32,7 @@ from mooring.inputs.arrivals import Arrival, read_arrivals
 from mooring.inputs.field_checks import Validation
 from mooring.inputs.input_errors import InputError
 from mooring.inputs.loaded_cluster import LoadedCluster, Objects, Source, Written
+from mooring.kit.callbacks import Progress
 from mooring.kit.words import count
 from mooring.model.pod import Pod
 
@@ -113,7 +114,7 @@ class PlanForm(Form, frozen=True):
     searched_all: bool
     """Whether the search for nodes that can go ended by itself; if not, more time may find more."""
     notes: Sequence[str]
-    """What a user should know about the answer."""
+    """Sentences about the answer that a user should know."""
     orders: Count
     """The orders that were tried: pods of equal priority in any order, nodes of a step together or one by one."""
     orders_held: Count

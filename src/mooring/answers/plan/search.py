@@ -9,10 +9,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
 
-from mooring.answers.form.answer import Progress
 from mooring.answers.plan.demand import NodeDemand
 from mooring.answers.plan.programs import Packing, solve
 from mooring.answers.plan.trials import Additions, NodeTrialOutcome, NodeTrials
+from mooring.kit.callbacks import Progress
 from mooring.model.pod import Pod
 
 IMPROVED = 3

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mooring.answers.form.answer import Progress
 from mooring.answers.form.published import Form
 from mooring.answers.moves.drain_search import DrainOrder, DrainSearch, NodeSet, effort_for
 from mooring.answers.moves.drain_trials import CANNOT_TELL, DrainTrials
@@ -25,6 +24,7 @@ from mooring.framework.contract.points import Reads
 from mooring.framework.kept.asking import AttemptError
 from mooring.framework.kept.feasible import PASSED
 from mooring.inputs.loaded_cluster import LoadedCluster, Source
+from mooring.kit.callbacks import Progress
 from mooring.kit.words import some
 from mooring.model.node import Node
 from mooring.model.pod import Pod

@@ -11,11 +11,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from math import ceil
 
-from mooring.answers.form.answer import Progress
 from mooring.answers.plan.demand import NodeDemand
 from mooring.answers.plan.patterns import PatternProgram, PatternSolution
 from mooring.answers.plan.search import FoundNodes, StepTidier, StepWalk, found_steps
 from mooring.answers.plan.trials import Additions, NodeTrialOutcome, NodeTrials
+from mooring.kit.callbacks import Progress
 from mooring.model.pod import Pod
 
 MAX_DECISIONS, TIDY_DECISIONS = 40_000, 20_000

@@ -5,11 +5,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from mooring.answers.form.answer import Progress
 from mooring.answers.recorded.agreement import Agreement
 from mooring.answers.recorded.judging import BindingJudge, JudgedBinding, JudgeSettings
 from mooring.framework.config.types import KubeSchedulerConfiguration
 from mooring.framework.profile.registry import Registry
+from mooring.kit.callbacks import Progress
 from mooring.model.pod import Pod
 from mooring.rules.conditions import typed_condition
 from mooring.scheduler.failure import POD_SCHEDULED

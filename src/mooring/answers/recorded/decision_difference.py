@@ -109,9 +109,9 @@ class DifferenceForm(Form, frozen=True):
     kind: str
     pods: Sequence[str]
     recorded: Sequence[str]
-    """What was recorded, in words."""
+    """The recorded outcome, in words."""
     ours: Sequence[str] = msgspec.field(name="now")
-    """What came out now, in words."""
+    """The outcome of the replay, in words."""
     decision: DecisionForm | None
     """Why; for the first difference, where a decision is the reason."""
 

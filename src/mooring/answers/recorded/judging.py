@@ -88,7 +88,8 @@ class BindingForm(Form, frozen=True):
     message: str
     """Why the node is rejected, or why there is no verdict."""
     differences: Sequence[PluginScores] = msgspec.field(name="plugins")
-    """What each plugin gives to the recorded node and to the best one; what speaks most for the best one comes first."""
+    """The scores that each plugin gives to the recorded node and to the best one; the largest advantage of the best one comes
+    first."""
     expected: str = msgspec.field(name="expectedNode", default="")
     """With --tie-break kube-scheduler: the tied node that its rule says, where the rule determines it; otherwise empty."""
 

@@ -1,4 +1,4 @@
-"""What would have happened: the recorded arrivals and changes again, with the placements of another configuration.
+"""Recorded arrivals and changes once more, with the placements of another configuration.
 
 Both the recorded and the other configuration are simulated, so that the two differ in nothing else: an attempt takes a
 millisecond, and of nodes with the same score the one with the lowest name is taken.
@@ -12,7 +12,7 @@ from mooring.answers.compare.comparing import comparison_of
 from mooring.answers.compare.comparison import Comparison
 from mooring.answers.compare.placement_table import unpack
 from mooring.answers.compare.run_plan import RunPlan
-from mooring.answers.compare.workers import Progress, run_here
+from mooring.answers.compare.workers import RunProgress, run_here
 from mooring.framework.config.types import DEFAULT_SCHEDULER_NAME, KubeSchedulerConfiguration
 from mooring.framework.profile.registry import Registry
 from mooring.inputs.recorded_load import RecordedLoad, recorded_load
@@ -49,7 +49,7 @@ def would_have(
     config: KubeSchedulerConfiguration,
     registry: Registry,
     span: RecordedSpan | None = None,
-    on_progress: Progress | None = None,
+    on_progress: RunProgress | None = None,
 ) -> Comparison:
     """Compare the recorded configuration with another one on what was recorded. Raises RunFault, RecordingError."""
     if missing := [text for run in runs for text in missing_plugins(run, registry)]:

@@ -7,7 +7,7 @@ from typing import ClassVar
 from mooring.answers.explain.explain import explain_pod
 from mooring.answers.explain.explanation import PodExplanation
 from mooring.answers.explain.explanation_form import PodExplanationForm
-from mooring.answers.form.answer import AnswerTable, ClusterAnswer, Progress
+from mooring.answers.form.answer import AnswerTable, ClusterAnswer
 from mooring.answers.form.data_table import DataTable, Time, data_table
 from mooring.answers.form.published import Count, Form
 from mooring.answers.recorded.decision_difference import (
@@ -24,6 +24,7 @@ from mooring.cluster.columns.kernels import Mask
 from mooring.framework.attempts.runner import Runner
 from mooring.framework.profile.registry import Registry
 from mooring.inputs.input_errors import NoSuchPod
+from mooring.kit.callbacks import Progress
 from mooring.kit.clock import NS_PER_S, in_micros, in_seconds
 from mooring.kit.words import alike
 from mooring.model.pod import Pod

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import msgspec
 
-from mooring.answers.form.answer import AnswerTable, ClusterAnswer, Progress
+from mooring.answers.form.answer import AnswerTable, ClusterAnswer
 from mooring.answers.form.data_table import Columns, DataTable, Time, data_table
 from mooring.answers.form.published import Count, Form, Number, Positive
 from mooring.answers.recorded.decision_difference import (
@@ -22,6 +22,7 @@ from mooring.answers.recorded.decision_difference import (
     step_difference,
 )
 from mooring.framework.profile.registry import Registry
+from mooring.kit.callbacks import Progress
 from mooring.kit.clock import NS_PER_S, in_seconds
 from mooring.kit.words import count
 from mooring.scheduler.scheduler import Scheduler

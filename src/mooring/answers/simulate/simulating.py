@@ -8,7 +8,6 @@ from typing import Any
 from mooring.answers.explain.cure_search import DECISIONS
 from mooring.answers.explain.explain import explain_group, explain_pod
 from mooring.answers.explain.explanation import GroupExplanation, PodExplanation
-from mooring.answers.form.answer import Progress
 from mooring.answers.form.utilisation import utilisation_of, zone_of
 from mooring.answers.simulate.day_answer import DayAnswer
 from mooring.answers.simulate.simulation_answer import SimulationAnswer
@@ -18,6 +17,7 @@ from mooring.answers.trial.group_trials import group_of
 from mooring.inputs.arrivals import Arrival
 from mooring.inputs.generated_load import GeneratedLoad
 from mooring.inputs.loaded_cluster import LoadedCluster
+from mooring.kit.callbacks import Progress
 from mooring.model.node import Node
 from mooring.scheduler.decision import Placement
 from mooring.sim.day import Day, DayReport

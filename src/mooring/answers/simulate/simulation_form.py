@@ -101,7 +101,7 @@ _FATES = {
     "then": {"required": ["node", "feasibleNodes", "best"]},
     "else": {"required": ["message"]},
 }
-"""What a schema requires of a pod depends on its result."""
+"""The result of a pod decides which other fields a schema requires."""
 
 
 class NodeUseForm(Form, frozen=True):
@@ -189,7 +189,7 @@ class SimulationForm(Form, frozen=True):
 
     summary: SummaryForm
     utilisation: SimulatedUseForm
-    """What pods request in the end of what nodes have, without cordoned nodes and their pods."""
+    """Requests of the pods at the end as a share of the nodes' allocatable amounts, without cordoned nodes and their pods."""
     limits: Sequence[PodLimitForm]
     """Why nodes rejected the pods that are pending, in their last attempts; the most frequent reason first."""
     pods: Sequence[Annotated[PodResultForm, Meta(extra_json_schema=_FATES)]]
@@ -199,7 +199,7 @@ class SimulationForm(Form, frozen=True):
     simulated_seconds: Number
     """How long it took until nothing changed any more."""
     notes: Sequence[str]
-    """What a reader should know about the input and the simulation."""
+    """Sentences about the input and the simulation that a reader should know."""
     groups: Sequence[GroupStateForm] = []
     """Pod groups by name, with the feature gate GenericWorkload: each is placed or pending as one."""
     explanations: Sequence[ExplainedPodForm] = []
@@ -298,7 +298,7 @@ class DayForm(Form, frozen=True):
     """namespace/name of a pod -> the node that it was bound to; empty with --generate."""
     preempted: Sequence[EvictionForm]
     notes: Sequence[str]
-    """What a reader should know about the input and the simulation."""
+    """Sentences about the input and the simulation that a reader should know."""
     parts: Mapping[str, Number]
     """Seconds of the machine's clock that each part of the work took."""
     peak_memory_bytes: int | None

@@ -81,7 +81,7 @@ class BlockedForm(NamedPod, frozen=True):
     budget: str
     """The PodDisruptionBudget that protects it, in its namespace; empty if the drain gave up."""
     message: str
-    """What the budget needs and has."""
+    """The number of healthy pods that the budget needs and has."""
 
 
 class WorkloadForm(Form, frozen=True):
@@ -164,8 +164,8 @@ class WhatIfForm(Form, frozen=True):
     concerned: Sequence[WorkloadForm] = field(name="workloads")
     """How many pods of each workload are in the lists above, for workloads that are concerned. A pod may be in several."""
     utilisation: UtilisationForm
-    """What pods request of what nodes have, without cordoned nodes and their pods."""
+    """Requests of pods as a share of the nodes' allocatable amounts, without cordoned nodes and their pods."""
     notes: Sequence[str]
-    """What a reader should know about the simulation."""
+    """Sentences about the simulation that a reader should know."""
     groups: Sequence[ChangedGroupForm] = []
     """Pod groups that are pending in the end, or were not placed before; with the feature gate GenericWorkload."""

@@ -159,7 +159,7 @@ def _device(path: str, device: devices.Device) -> Problems:
 
 
 def _node_resource(path: str, taken: devices.NodeAllocatableResource, capacity: Collection[str]) -> Problems:
-    """What a device takes of one resource of its node."""
+    """Problems of the amount that a device takes of one resource of its node."""
     mapping, overhead = taken.mapping, taken.overhead
     if mapping is not None:
         yield from rules.quantity(f"{path}.mapping.capacityMultiplier", mapping.capacity_multiplier)

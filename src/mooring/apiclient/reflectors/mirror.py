@@ -11,6 +11,7 @@ import msgspec
 from mooring.api.api_errors import bad_request, expired
 from mooring.api.kind_spec import KindSpec
 from mooring.apiclient.reflectors.watch_lines import BOOKMARK, DELETED, LineDecoder, MalformedObject
+from mooring.kit.callbacks import ReportFault
 from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
 
@@ -150,8 +151,6 @@ def is_later(version: str | None, other: str | None) -> bool:
         return True
 
 
-Report = Callable[[str, Exception | None], None]
-
 SLICE = 256
 """How many changes of a list the listener gets before other tasks run: a list of 100,000 pods must not block the lease."""
 
@@ -184,7 +183,7 @@ class Mirror:
     `Known` has the rules for events.
     """
 
-    def __init__(self, spec: KindSpec, listen: Listen, report: Report) -> None:
+    def __init__(self, spec: KindSpec, listen: Listen, report: ReportFault) -> None:
         self.statistics = Statistics()
         self.version = ""
         """The latest version seen: a watch can continue from it."""

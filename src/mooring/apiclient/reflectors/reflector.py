@@ -17,7 +17,7 @@ from mooring.api import kinds
 from mooring.api.api_errors import ApiError
 from mooring.api.kind_spec import KindSpec, Watch
 from mooring.apiclient.credentials import CredentialsError
-from mooring.apiclient.reflectors.mirror import Listen, Mirror, Report, Statistics
+from mooring.apiclient.reflectors.mirror import Listen, Mirror, Statistics
 from mooring.apiclient.reflectors.watch_ends import (
     Restart,
     SilenceLimit,
@@ -35,6 +35,7 @@ from mooring.apiclient.reflectors.watch_ends import (
 from mooring.apiclient.request_errors import ConnectionLost, TimedOut, Unanswered
 from mooring.apiclient.served_kinds import NotServed, ServedKinds
 from mooring.apiclient.throttle import Random, RetryBackoff, Timing
+from mooring.kit.callbacks import ReportFault
 from mooring.model.meta import KubeObject
 
 log = logging.getLogger(__name__)
@@ -77,7 +78,7 @@ class ReflectorOptions(msgspec.Struct, frozen=True):
     draw: Random = random.random
     silence_s: float = 120.0
     """How much longer than BOOKMARK_S a watch may be silent before the reflector ends it."""
-    report: Report = _log
+    report: ReportFault = _log
     """Called once for each trouble, until it is over. The exception is given if it is a bug in Mooring."""
 
 

@@ -164,7 +164,7 @@ _KEPT_STATUS = (
     *("observedGeneration", "qosClass", "resourceClaimStatuses", "extendedResourceClaimStatus"),
     "nodeAllocatableResourceClaimStatuses",
 )
-"""What a writer of the status of a pod does not clear by leaving it out, because it may not know it."""
+"""Fields that a writer of the status of a pod does not clear by leaving them out, because it may not know them."""
 
 
 def _change_pod_status(old: JsonObject, new: JsonObject, emptied: Collection[str], gates: Mapping[str, bool]) -> None:

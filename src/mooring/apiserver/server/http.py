@@ -5,7 +5,7 @@ The store makes every write durable before it has it, so that nothing that a cli
 
 import asyncio
 import ssl
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -28,6 +28,7 @@ from mooring.apiserver.server.dispatch import OPEN_TO_ALL, answer
 from mooring.apiserver.server.request import MAX_BODY_BYTES, Answer, Request, refusal
 from mooring.apiserver.server.watching import BOOKMARK_S, WatchResponse
 from mooring.kit.bounded_reading import read_body
+from mooring.kit.callbacks import ReportFault
 from mooring.kit.http_shell import HttpShell, bears_token
 from mooring.kit.listener import ConnectionLimits
 from mooring.kit.same_origin import is_own_host, is_own_origin
@@ -50,9 +51,6 @@ class _YamlDumper(yaml.SafeDumper):
 
     def ignore_aliases(self, data: Any) -> bool:
         return True
-
-
-Report = Callable[[str, Exception | None], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +78,7 @@ class HttpServer:
     api: ResourceApi
     token: str = ""
     """Bearer token that clients must send; empty: clients need none."""
-    report: Report = lambda text, error: None
+    report: ReportFault = lambda text, error: None
     address: str = ""
     limits: HttpLimits = field(default_factory=HttpLimits)
     _shell: HttpShell | None = None

@@ -24,7 +24,7 @@ from mooring.framework.config.types import (
     PluginConfig,
     Section,
 )
-from mooring.framework.config.yaml_syntax import JsonObject, parse
+from mooring.framework.config.yaml_syntax import DecodedObject, parse
 
 # ---- Strict decoding of JSON values into typed sections, with the complaints that Go's decoder would have.
 #
@@ -149,7 +149,7 @@ class StrictReader(msgspec.Struct):
         return section(**given)
 
     def _note_repeated(self, raw: dict[str, Any], place: FieldPlace) -> None:
-        for key in raw.repeated if isinstance(raw, JsonObject) else ():
+        for key in raw.repeated if isinstance(raw, DecodedObject) else ():
             self._complain(f'duplicate field "{place.member("", key).path}"')
 
     def _complain(self, complaint: str) -> None:

@@ -66,7 +66,7 @@ class SchedulerSettings(msgspec.Struct, frozen=True):
     """Feature gates of other rules that do not exist any more, or cannot be changed any more: they have no effect."""
 
     def notes(self, what: str) -> list[str]:
-        """What a user must know before decisions are compared; `what` has the settings: `the recording`."""
+        """Sentences that a user must know before decisions are compared; `what` has the settings: `the recording`."""
         if self.rules == RULES:
             return []
         gone = (

@@ -11,7 +11,7 @@ from mooring.framework.config.problems import ConfigError
 from mooring.kit.yaml_reader import STANDARD_LIMITS, Repeat, TooDeep, TooManyAliases, YamlFault, read_documents
 
 
-class JsonObject(dict[str, Any]):
+class DecodedObject(dict[str, Any]):
     """An object that remembers which of its keys were written more than once (the last one counts)."""
 
     repeated: tuple[str, ...] = ()
@@ -19,7 +19,7 @@ class JsonObject(dict[str, Any]):
 
 class ConfigDocument(msgspec.Struct, frozen=True):
     value: Any
-    """The decoded value, as json.loads returns it, but with a JsonObject for each object."""
+    """The decoded value, as json.loads returns it, but with a DecodedObject for each object."""
     faults: list[str] = msgspec.field(default_factory=list)
     """Errors that strict decoding finds in the text itself."""
 
@@ -43,8 +43,8 @@ def _parse_json(text: str) -> ConfigDocument:
         _refuse(f"couldn't get version/kind; json parse error: {error}")
 
 
-def _object_of(pairs: list[tuple[str, Any]]) -> JsonObject:
-    made = JsonObject(pairs)
+def _object_of(pairs: list[tuple[str, Any]]) -> DecodedObject:
+    made = DecodedObject(pairs)
     if len(made) < len(pairs):
         counts = Counter(key for key, _ in pairs)
         made.repeated = tuple(key for key, count in counts.items() if count > 1)
@@ -66,7 +66,7 @@ def _parse_yaml(text: str) -> ConfigDocument:
 def _plain(value: Any) -> Any:
     """Parity: upstream turns YAML into JSON first, which sorts the keys and writes 16.0 as 16."""
     if isinstance(value, dict):
-        return JsonObject({key: _plain(value[key]) for key in sorted(value)})
+        return DecodedObject({key: _plain(value[key]) for key in sorted(value)})
     if isinstance(value, list):
         return [_plain(item) for item in value]
     if isinstance(value, float) and value.is_integer():

@@ -126,7 +126,7 @@ class Neighbours(msgspec.Struct):
 
 
 def _copy(part: ByKey) -> ByKey:
-    """The same counts, to be changed by a what-if."""
+    """A copy of the counts that a what-if may change."""
     return type(part)(
         (key, Domains(each.column, each.counts.copy(), counts_absent=each.counts_absent)) for key, each in part.items()
     )

@@ -181,8 +181,9 @@ def taken_on(
     choice: DeviceChoice | None,
     rows: RowArray,
 ) -> list[tuple[list[NodeAllocatableClaimStatus], RowArray]]:
-    """What the devices of the pod take from nodes: those that were chosen for these claims, and those that other claims have
-    already. Each with the places in `rows` of the nodes that see the same. Raises PluginError."""
+    """The amounts that the devices of the pod take from nodes: devices that were chosen for these
+    claims, and devices that other claims have already. Each comes with the places in `rows` of the
+    nodes that see the same amounts. Raises PluginError."""
     picked = zip(claims, choice.picks, strict=True) if choice is not None else ()
     chosen = [(claim, [HeldDevice.of(pick) for pick in picks]) for claim, picks in picked]
     return [

@@ -151,7 +151,7 @@ def members_needed(runner: Runner, group: PodGroupContext) -> int | None:
 
 
 Results = dict[GroupName, GroupResult]
-"""What came of each group of a tree. Groups that were not tried are missing."""
+"""The result of each group of a tree. Groups that were not tried are missing."""
 Key = tuple[int, int]
 """The score of a placement, and its rank among those with the same score."""
 

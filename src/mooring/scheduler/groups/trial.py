@@ -103,7 +103,7 @@ class Member(msgspec.Struct):
 
 
 class GroupResult(msgspec.Struct):
-    """What came of a group in an attempt."""
+    """The result of a group in an attempt."""
 
     name: GroupName
     status: GroupStatus

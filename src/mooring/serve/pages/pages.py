@@ -229,7 +229,7 @@ class HealthPage(msgspec.Struct, frozen=True):
     log: Log
     observe: Observe = msgspec.field(default=lambda name, page, passed: None)
     notes: Callable[[], list[str]] = list
-    """What `?verbose` shows besides the checks; no check fails because of it."""
+    """Lines that `?verbose` shows besides the checks; no check fails because of them."""
 
     def answer(self, question: PageRequest) -> PageReply:
         """All checks, without those in `?exclude=`; `?verbose` lists them. Text and status are those of upstream."""

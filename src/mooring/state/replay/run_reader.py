@@ -283,7 +283,7 @@ class ClusterReader(RunReader):
     def __init__(self, run: RecordedRun) -> None:
         super().__init__(run, self._note_begin)
         self._begun: list[ClusterBegins | ClusterStep] = []
-        """What comes before the next step."""
+        """Beginnings and known objects to be given before the next step."""
         self._known = 0
         """How many of the next steps say what was there."""
 
