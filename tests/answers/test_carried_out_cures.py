@@ -180,3 +180,10 @@ def test_a_sentence_that_says_enough_is_believed() -> None:
     ]
     change = "drop the whole of the required node affinity, and lower the cpu request of container c from 8 to 4"
     assert fault_of({"change": change, "victims": []}, objects) == ""
+
+
+def test_a_described_node_is_not_changed_after_it_was_added() -> None:
+    """The pod wants a node by a name that no node has, and contradicts itself about a label of it."""
+    verdict = Verdict()
+    judge(a_cluster(2_000_306), verdict)
+    assert (verdict.false, verdict.kinds) == ([], {"describe-node+drop-affinity": 2})

@@ -130,8 +130,10 @@ class CombinedSearch:
             node = patient.node_for(patient.pod) if made else None
             return [patient.cure(None, node)] if node is not None else []
         if len(made) < MOST_CHANGES:
+            is_described = any(change.node == name and change.edits for change in made)  # such a node is not changed then
             for change in changes_for(patient, row, reason):
-                self._push(name, patient, change)
+                if not is_described or change.apply_to_node is None:
+                    self._push(name, patient, change)
         return [*by_evicting(patient)] if made and reason.can_evict and not self._evicts_anyway else []
 
     def _name(self, patient: Patient, cure: Cure) -> None:
