@@ -11,6 +11,7 @@ from plan_trials import Case
 from test_plan import steps_of
 from written import a_node, a_pod
 
+from mooring.answers.plan.demand import demand_of
 from mooring.answers.plan.judge import patient
 from mooring.answers.plan.orders import ArrivalOrder, OrderTrials, arrival_orders, spare_orders
 from mooring.answers.plan.plan import plan
@@ -48,14 +49,15 @@ def test_the_first_orders_are_that_of_the_queue_and_large_pods_first() -> None:
     assert [order.is_one_by_one for order in orders] == [False, True] * 8
     assert all(sorted(each) == names[0] for each in names), "every pod once"
     assert len({tuple(each) for each in names}) > 5
-    spare = spare_orders(case.trials, case.pods)
+    spare = spare_orders(case.trials, case.demand, case.pods)
     assert len({order.seed for order in (*orders[::2], *spare)}) == 88
 
 
 def test_no_order_puts_a_pod_before_one_of_higher_priority() -> None:
     loaded = load([a_pod(f"p{i}", priority=i % 3) for i in range(9)])
     case = Case(["1"], (1.0, "8", 10))
-    for order in spare_orders(case.trials, [item for item in loaded.objects if isinstance(item, Pod)]):
+    pods = [item for item in loaded.objects if isinstance(item, Pod)]
+    for order in spare_orders(case.trials, demand_of(case.trials, pods), pods):
         priorities = [pod.priority for pod in order.pods]
         assert priorities == sorted(priorities, reverse=True)
 
@@ -63,7 +65,22 @@ def test_no_order_puts_a_pod_before_one_of_higher_priority() -> None:
 def test_with_many_pods_there_are_fewer_orders() -> None:
     case = Case(["1"] * 1500, (1.0, "100", 100))
     assert len(arrival_orders(case.trials, case.demand, case.pods)) == 8
-    assert len(spare_orders(case.trials, case.pods)) == 4
+    assert len(spare_orders(case.trials, case.demand, case.pods)) == 4
+
+
+def test_small_pods_tend_to_come_early_in_three_of_four_spare_orders() -> None:
+    """In a plain shuffle of 20 small and 20 large pods, a large one has 10 small ones before it on average; if small
+    ones lead by half of the order, 17.5: the chance that one uniform number is below another one plus 0.5 is 7/8."""
+    case = Case(["1"] * 20 + ["3"] * 20, (1.0, "8", 40))
+    before: dict[bool, list[int]] = {False: [], True: []}
+    for order in spare_orders(case.trials, case.demand, case.pods):
+        names = [pod.name for pod in order.pods]
+        for at, name in enumerate(names):
+            if name >= "p0020":
+                before[order.seed is not None and order.seed % 4 > 0].append(sum(each < "p0020" for each in names[:at]))
+    assert (len(before[False]), len(before[True])) == (20 * 20, 60 * 20)
+    assert sum(before[False]) / len(before[False]) == pytest.approx(10, abs=1)
+    assert sum(before[True]) / len(before[True]) == pytest.approx(17.5, abs=0.5)
 
 
 # ---- trials in orders

@@ -2,15 +2,16 @@
 
 Pods of equal priority reach the scheduler in any order: many are created in the same second, and back-off mixes them. Nodes
 of one step become ready together or one by one, and ties between nodes go to any of them. A plan is to hold in all of that.
-The orders are that of the cluster, large pods first, and shuffles. Orders in which all small pods come before all large ones
-are left out, unless the cluster has them: plans that hold there cost up to 40 % more, and back-off does not sort pods.
+The orders are that of the cluster, large pods first, and shuffles; in most of the shuffles that confirm a plan, small pods
+tend to come early. Orders in which all small pods come before all large ones are left out, unless the cluster has them: plans
+that hold there cost up to 40 % more, and back-off does not sort pods.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
 
-from mooring.answers.plan.demand import NodeDemand, PodKind
+from mooring.answers.plan.demand import NodeDemand
 from mooring.answers.plan.search import StepWalk
 from mooring.answers.plan.trials import Additions, NodeTrials
 from mooring.model.pod import Pod
@@ -20,7 +21,10 @@ MAX_ORDERS, LEAST_ORDERS = 8, 2
 HARDEST = 6
 """How many of the spare orders in which steps leave most pods are taken before a search begins."""
 MAX_SPARE, LEAST_SPARE = 80, 2
-"""How many other shuffles are kept for what a search finds: steps that hold where they were chosen may fail elsewhere."""
+"""How many other orders are kept for what a search finds: steps that hold where they were chosen may fail elsewhere."""
+LEAN = 0.5
+"""How much small pods lead in most of these orders, as a share of the whole order. A plan of 18 pods that failed in 1 of 250
+plain shuffles failed in 13 of 250 such orders, and in 66 with 1.0; orders with all small pods first are beyond that."""
 MAX_DECISIONS = 6_000
 """How many decisions the orders may need, with nodes together: with more pods there are fewer orders."""
 
@@ -50,7 +54,7 @@ class ArrivalOrder:
 
 def arrival_orders(trials: NodeTrials, demand: NodeDemand, pods: Sequence[Pod]) -> list[ArrivalOrder]:
     """The orders in which a plan for these pods is tried. `pods` are in the order of the queue; it is the first order."""
-    sizes = {pod.id: _size(demand, kind) for kind in demand.kinds for pod in kind.pods}
+    sizes = _sizes(demand)
     largest_first = sorted(pods, key=lambda pod: -sizes[pod.id])
     number = min(max(MAX_DECISIONS // max(len(pods), 1), LEAST_ORDERS), MAX_ORDERS)
     listed = [pods, largest_first, *(_shuffled(pods, seed) for seed in range(2, number))]
@@ -61,21 +65,37 @@ def arrival_orders(trials: NodeTrials, demand: NodeDemand, pods: Sequence[Pod]) 
     ]
 
 
-def spare_orders(trials: NodeTrials, pods: Sequence[Pod]) -> list[ArrivalOrder]:
-    """Other orders, for plans that hold in those of `arrival_orders`."""
+def spare_orders(trials: NodeTrials, demand: NodeDemand, pods: Sequence[Pod]) -> list[ArrivalOrder]:
+    """Other orders, for plans that hold in those of `arrival_orders`. Every fourth is a plain shuffle."""
     number = min(max(MAX_DECISIONS // max(len(pods), 1), LEAST_SPARE), MAX_SPARE)
-    seeds = range(MAX_ORDERS, MAX_ORDERS + number)
-    return [ArrivalOrder(trials.queued(_shuffled(pods, seed)), seed, seed % 2 == 1) for seed in seeds]
+    sizes = _sizes(demand)
+    distinct = sorted({sizes[pod.id] for pod in pods})
+    ranks = {pod.id: distinct.index(sizes[pod.id]) / max(len(distinct) - 1, 1) for pod in pods}
+    found = []
+    for seed in range(MAX_ORDERS, MAX_ORDERS + number):
+        mixed = _leaning(pods, ranks, seed) if seed % 4 else _shuffled(pods, seed)
+        found.append(ArrivalOrder(trials.queued(mixed), seed, seed % 2 == 1))
+    return found
 
 
 def _shuffled(pods: Sequence[Pod], seed: int) -> list[Pod]:
     return Random(seed).sample(pods, len(pods))
 
 
-def _size(demand: NodeDemand, kind: PodKind) -> float:
-    """The requests of a pod as shares of the largest node."""
-    largest = {place: max(free.get(place, 0) for free in demand.offers) for place in kind.requests}
-    return sum(amount / max(largest[place], 1) for place, amount in kind.requests.items())
+def _leaning(pods: Sequence[Pod], ranks: Mapping[str, float], seed: int) -> list[Pod]:
+    """A shuffle in which small pods tend to come before large ones. `ranks`: 0 for the smallest pods, 1 for the largest."""
+    dice = Random(seed)
+    return sorted(pods, key=lambda pod: dice.random() + LEAN * ranks[pod.id])
+
+
+def _sizes(demand: NodeDemand) -> dict[str, float]:
+    """The requests of each pod as shares of the largest node."""
+    found: dict[str, float] = {}
+    for kind in demand.kinds:
+        largest = {place: max(free.get(place, 0) for free in demand.offers) for place in kind.requests}
+        size = sum(amount / max(largest[place], 1) for place, amount in kind.requests.items())
+        found |= dict.fromkeys((pod.id for pod in kind.pods), size)
+    return found
 
 
 class OrderTrials:
@@ -85,7 +105,7 @@ class OrderTrials:
         """`fits_now`: some of the pods may fit on the present nodes."""
         self.trials, self.demand, self._fits_now = trials, demand, fits_now
         self.orders = arrival_orders(trials, demand, pods)
-        self._spare = spare_orders(trials, pods)
+        self._spare = spare_orders(trials, demand, pods)
 
     @property
     def number(self) -> int:
