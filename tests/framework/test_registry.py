@@ -68,14 +68,6 @@ def test_registries_are_merged() -> None:
     assert list(registry) == ["First", "Second"]
 
 
-def test_plugins_can_be_taken_out() -> None:
-    registry = Registry([First])
-    registry.unregister("First")
-    assert list(registry) == []
-    with pytest.raises(RegistryError, match=r"^no plugin named First exists$"):
-        registry.unregister("First")
-
-
 @pytest.fixture
 def installed(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     """Entry points, name -> `module:attribute`, as installed packages would declare them; the module is `outside`."""

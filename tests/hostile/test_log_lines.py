@@ -11,7 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from hostile_text import HOSTILE
-from mooring.kit.logs import LogFormat, ObjectRef, carrying, start_logs
+from mooring.kit.logs import LogFormat, ObjectRef, start_logs
 
 HEAD = re.compile(r"[IWEF]\d{4} \d\d:\d\d:\d\d\.\d{6} +\d+ .+:\d+\] ")
 FORGED = 'I1117 22:00:00.000000       1 server.py:1] "Everything is well"'
@@ -38,8 +38,7 @@ def written(log_format: LogFormat, message: str, value: Any, text: str) -> str:
     logger = logging.Manager(logging.RootLogger(logging.WARNING)).getLogger("mooring")
     logs = start_logs(logger, log_format, 0, stream, 1)
     log = logs.log
-    with carrying(pod=value):
-        log.with_keys(carried=text).named(text).info(message, k=value)
+    log.named(text).info(message, pod=text, k=value)
     log.error(message, ValueError(text), k=value)
     logger.warning("%s", text)
     try:

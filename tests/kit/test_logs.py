@@ -1,6 +1,5 @@
 """Log lines, letter for letter, in both formats; what is off costs little, and what is secret stays so."""
 
-import asyncio
 import io
 import json
 import logging
@@ -11,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from mooring.kit.logs import HIDDEN, Log, LogFormat, Logs, ObjectRef, carrying, check_format, one_line, start_logs
+from mooring.kit.logs import HIDDEN, Log, LogFormat, Logs, ObjectRef, check_format, one_line, start_logs
 from mooring.kit.shown_text import quoted
 
 HEADER = re.compile(r"^([IWEF])(\d{4} \d\d:\d\d:\d\d\.\d{6}) ( *\d+) (test_logs\.py:\d+)\] (.*)\n$", re.DOTALL)
@@ -121,9 +120,9 @@ def test_a_message_with_several_lines_and_percents_stays_one() -> None:
 
 def test_an_error_comes_first_of_the_keys() -> None:
     def write(log: Log) -> None:
-        log.with_keys(pod="a/b").error("Failed", ValueError("boom"), node="n1")
+        log.error("Failed", ValueError("boom"), node="n1")
 
-    assert line_of(write) == '"Failed" pod="a/b" err="boom" node="n1"'
+    assert line_of(write) == '"Failed" err="boom" node="n1"'
 
 
 def test_names_are_joined() -> None:
@@ -133,10 +132,8 @@ def test_names_are_joined() -> None:
 
 
 def test_the_last_value_of_a_key_wins_and_an_equal_one_keeps_its_place() -> None:
-    log = Log(logging.Logger("x")).with_keys(pod="a", node="n")
-    assert line_of(lambda on: Log(on.logger, log.keys).info("m", x=1, pod="a", node="o")) == (
-        '"m" pod="a" x=1 node="o"'
-    )
+    assert line_of(lambda log: log.error("m", ValueError("a"), x=1, err="a")) == '"m" err="a" x=1'
+    assert line_of(lambda log: log.error("m", ValueError("a"), x=1, err="b")) == '"m" x=1 err="b"'
 
 
 def test_lines_of_the_standard_module_look_the_same() -> None:
@@ -159,14 +156,12 @@ def test_an_exception_that_nobody_foresaw_comes_with_its_way() -> None:
 
 
 def test_a_document() -> None:
-    document = document_of(
-        lambda log: log.with_keys(pod=ObjectRef("web", "default")).v(2, "bound", node="n1", count=3), 2
-    )
+    document = document_of(lambda log: log.v(2, "bound", pod=ObjectRef("web", "default"), node="n1", count=3), 2)
     ts, caller = document.pop("ts"), document.pop("caller")
     assert list(document.items()) == [
         ("msg", "bound"),
-        ("pod", {"name": "web", "namespace": "default"}),
         ("v", 2),
+        ("pod", {"name": "web", "namespace": "default"}),
         ("node", "n1"),
         ("count", 3),
     ]
@@ -247,30 +242,6 @@ def test_a_format_that_is_none() -> None:
 
 
 # ---- keys that are carried
-
-
-def test_keys_are_carried_into_tasks_and_no_further() -> None:
-    logs, stream = a_stream()
-
-    async def bind() -> None:
-        logs.log.info("binding", node="n1")
-
-    async def main() -> None:
-        with carrying(pod="default/web"):
-            with carrying(attempt=7):
-                task = asyncio.ensure_future(bind())
-                logs.log.logger.info("from afar")
-            logs.log.info("inner over")
-        logs.log.info("over")
-        await task
-
-    asyncio.run(main())
-    assert [line.split("] ", 1)[1] for line in stream.getvalue().splitlines()] == [
-        '"from afar" pod="default/web" attempt=7',
-        '"inner over" pod="default/web"',
-        '"over"',
-        '"binding" pod="default/web" attempt=7 node="n1"',
-    ]
 
 
 # ---- secrets

@@ -45,6 +45,7 @@ from mooring.cel.language.syntax import (
     Select,
     SyntaxFault,
     SyntaxNode,
+    TreeWalk,
 )
 from mooring.cel.library import Library
 from mooring.cel.values import Fault, Type, TypeName, Uint, equal, key_of
@@ -87,7 +88,7 @@ def _constant(value: Any) -> EvaluationPlan:
     return EvaluationPlan(lambda frame: value, True, value)
 
 
-class _Planner:
+class _Planner(TreeWalk[EvaluationPlan]):
     """Plans the nodes of one tree. `_scopes` has the slots of the variables of enclosing comprehensions."""
 
     def __init__(self, library: Library) -> None:
@@ -101,27 +102,16 @@ class _Planner:
         """The plan of a node. Macros can use a node twice, and nested macros a node 2^n times: each is planned once."""
         planned = self._planned.get(id(node))
         if planned is None:
-            planned = self._planned[id(node)] = self._plan(node)
+            planned = self._planned[id(node)] = self.of(node)
         return planned
 
-    def _plan(self, node: SyntaxNode) -> EvaluationPlan:
-        """A plan by the kind of the node; the counterpart in the checker is `_type_of`."""
-        match node:
-            case Literal():
-                return _constant(node.value)
-            case Ident() | Select() if self._is_type(node):
-                return _constant(TypeName(str(node.type.params[0])))
-            case Ident() | Select():
-                return self._path(node)
-            case CallExpression():
-                return self._call(node)
-            case ListLiteral():
-                return self._list(node)
-            case MapLiteral():
-                return self._map(node)
-            case Fold():
-                return self._fold(node)
-        raise AssertionError(node)
+    def _literal(self, node: Literal) -> EvaluationPlan:
+        return _constant(node.value)
+
+    def _ident(self, node: Ident | Select) -> EvaluationPlan:
+        return _constant(TypeName(str(node.type.params[0]))) if self._is_type(node) else self._path(node)
+
+    _select = _ident
 
     def _is_type(self, node: Ident | Select) -> bool:
         """Whether the name is that of a type, as in `type(x) == int`."""

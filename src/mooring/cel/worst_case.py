@@ -19,6 +19,7 @@ from mooring.cel.language.syntax import (
     MapLiteral,
     Select,
     SyntaxNode,
+    TreeWalk,
 )
 from mooring.cel.values import Type, unwrapped
 
@@ -54,7 +55,7 @@ def worst_cost(root: SyntaxNode, size_at: LengthsAt) -> int:
     return _CostWalk(size_at).cost(root)
 
 
-class _CostWalk:
+class _CostWalk(TreeWalk[int]):
     """One walk over one tree. Nodes are known by their identity; the tree lives longer than the walk."""
 
     def __init__(self, size_at: LengthsAt) -> None:
@@ -69,26 +70,8 @@ class _CostWalk:
     def cost(self, node: SyntaxNode) -> int:
         known = self._costs.get(id(node))
         if known is None:
-            known = self._costs[id(node)] = self._cost(node)
+            known = self._costs[id(node)] = self.of(node)
         return known
-
-    def _cost(self, node: SyntaxNode) -> int:
-        match node:
-            case Literal():
-                return 0
-            case Ident():
-                return _READ
-            case Select():
-                return self._select(node)
-            case CallExpression():
-                return self._call(node)
-            case ListLiteral():
-                return self._list(node)
-            case MapLiteral():
-                return self._map(node)
-            case Fold():
-                return self._bind(node) if _is_bind(node) else self._fold(node)
-        raise AssertionError(node)
 
     # ---- paths and lengths
 
@@ -129,6 +112,12 @@ class _CostWalk:
         return Operand(node, node.type, () if is_own else path, self._size(node) or UNKNOWN, cost)
 
     # ---- nodes
+
+    def _literal(self, node: Literal) -> int:
+        return 0
+
+    def _ident(self, node: Ident) -> int:
+        return _READ
 
     def _select(self, node: Select) -> int:
         """Parity: a test for a field costs what its operand costs, and a field of a value of unknown type nothing."""
@@ -226,6 +215,8 @@ class _CostWalk:
         return cost
 
     def _fold(self, node: Fold) -> int:
+        if _is_bind(node):
+            return self._bind(node)
         cost = added(self.cost(node.range), self.cost(node.init))
         self._push(node.accu, self._as_local(node.init))
         for name, local in self._iterated(node):

@@ -69,11 +69,6 @@ class PodEvent(KubeObject):
         repeated = self.series.last_observed_time if self.series is not None else None
         return repeated or self.last_timestamp or self.first_time
 
-    @property
-    def reporter(self) -> str:
-        """The component that wrote the event, such as `default-scheduler`."""
-        return self.reporting_component or (self.source.component if self.source is not None else "")
-
     def is_about(self, name: str, namespace: str, uid: str) -> bool:
         """Whether the event is about this pod: one with the same name that was deleted before has another uid."""
         about = self.involved_object

@@ -57,10 +57,6 @@ class HttpShell:
         return bound
 
     @property
-    def is_listening(self) -> bool:
-        return self._listener is not None
-
-    @property
     def listener(self) -> Listener:
         assert self._listener is not None
         return self._listener

@@ -10,9 +10,7 @@ import os
 import re
 import sys
 import traceback
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any, Literal, TextIO, get_args
 
@@ -74,9 +72,7 @@ class TextFormat(logging.Formatter):
         place = shown(f"{record.filename}:{max(record.lineno, 0)}")  # the file of a plugin may have any name
         letter = next((letter for least, letter in _LETTERS if record.levelno >= least), "I")
         header = f"{letter}{moment:%m%d %H:%M:%S.%f} {self._pid:>7} {place}] "
-        values = _without_doubles(
-            _named(record), _keys(record, "context_keys"), _error_keys(record), _keys(record, "call_keys")
-        )
+        values = _without_doubles(_named(record), _error_keys(record), _keys(record))
         return (
             header
             + quoted(_free_of_secrets(record.getMessage()))
@@ -94,9 +90,7 @@ class JsonFormat(logging.Formatter):
         line["msg"] = _free_of_secrets(record.getMessage())
         is_error = record.levelno >= logging.ERROR
         verbosity = {} if is_error else {"v": verbosity_of(record.levelno)}
-        values = _without_doubles(
-            _keys(record, "context_keys"), verbosity, _error_keys(record), _keys(record, "call_keys")
-        )
+        values = _without_doubles(verbosity, _error_keys(record), _keys(record))
         line |= {key: _json_value(value) for key, value in values.items() if key not in line}
         return shown_json(json_bytes(line).decode())
 
@@ -118,9 +112,9 @@ def _named(record: logging.LogRecord) -> Keys:
     return {"logger": name} if name else {}
 
 
-def _keys(record: logging.LogRecord, group: str) -> Keys:
-    """The keys of the context (`context_keys`) or of the call (`call_keys`). Lines of libraries have none."""
-    keys: Keys = getattr(record, group, {})
+def _keys(record: logging.LogRecord) -> Keys:
+    """The keys of the call. Lines of libraries have none."""
+    keys: Keys = getattr(record, "call_keys", {})
     return keys
 
 
@@ -203,7 +197,7 @@ def _told(value: Any) -> str:
         return f"<panic: {type(error).__name__}>"
 
 
-__all__ = ["FORMATS", "Log", "LogFormat", "Logs", "ObjectRef", "carrying", "check_format", "start_logs"]
+__all__ = ["FORMATS", "Log", "LogFormat", "Logs", "ObjectRef", "check_format", "start_logs"]
 
 LogFormat = Literal["text", "json"]
 FORMATS: tuple[LogFormat, ...] = get_args(LogFormat)
@@ -211,32 +205,12 @@ FORMATS: tuple[LogFormat, ...] = get_args(LogFormat)
 _MAX_VERBOSITY = logging.INFO - 1
 """The lowest level is 1: in the standard module, level 0 means "use the parent's level"."""
 
-_carried: ContextVar[Mapping[str, Any]] = ContextVar("mooring_log_keys")
-_NO_KEYS: Mapping[str, Any] = {}
-
-
-@contextmanager
-def carrying(**keys: Any) -> Iterator[None]:
-    """Add these keys to every line inside, also in tasks that start inside: `with carrying(pod=…, attempt=…)`.
-
-    Lines of libraries get them too, so that a connection error names the pod that it delays.
-    """
-    token = _carried.set({**_carried.get(_NO_KEYS), **keys})
-    try:
-        yield
-    finally:
-        _carried.reset(token)
-
 
 class Log(msgspec.Struct, frozen=True):
-    """The log of one part of the program. Deriving one with more keys is cheap, and so is a line that is not shown."""
+    """The log of one part of the program. A line that is not shown is cheap."""
 
     logger: logging.Logger
-    keys: Mapping[str, Any] = msgspec.field(default_factory=dict)
     name: str = ""
-
-    def with_keys(self, **keys: Any) -> "Log":
-        return msgspec.structs.replace(self, keys={**self.keys, **keys})
 
     def named(self, name: str) -> "Log":
         """Names are joined by dots, as in `PreBind.VolumeBinding`."""
@@ -268,7 +242,7 @@ class Log(msgspec.Struct, frozen=True):
             message,
             exc_info=error,
             stacklevel=3,
-            extra={"context_keys": self.keys, "call_keys": keys, "logger_name": self.name},
+            extra={"call_keys": keys, "logger_name": self.name},
         )
 
 
@@ -320,7 +294,6 @@ def start_logs(
     """
     handler = _Stream(stream or sys.stderr)
     handler.setFormatter(JsonFormat() if log_format == "json" else TextFormat(os.getpid() if pid is None else pid))
-    handler.addFilter(_add_carried)
     logger.addHandler(handler)
     logger.propagate = False
     logs = Logs(logger, handler)
@@ -337,10 +310,3 @@ class _Stream(logging.StreamHandler[TextIO]):
 
 def _level(verbosity: int) -> int:
     return logging.INFO - min(verbosity, _MAX_VERBOSITY)
-
-
-def _add_carried(record: logging.LogRecord) -> bool:
-    carried = _carried.get(_NO_KEYS)
-    if carried:
-        vars(record)["context_keys"] = {**carried, **getattr(record, "context_keys", _NO_KEYS)}
-    return True

@@ -49,6 +49,12 @@ HostPort = tuple[str, str, int]
 ANY_IP = "0.0.0.0"
 """A port on this address conflicts with the same port on every address of the node."""
 
+
+def collide(one: HostPort, other: HostPort) -> bool:
+    """Whether two ports cannot be on one node: the same protocol and number, and the same address or one for all."""
+    return one[1:] == other[1:] and (one[0] == other[0] or ANY_IP in (one[0], other[0]))
+
+
 _encode = msgspec.json.Encoder(order="deterministic").encode
 _shapes: "dict[bytes, ref[PodShape]]" = {}
 """By key. Hot: the shape takes its entry with it (`__del__`); a WeakValueDictionary took 2 µs more for each new shape."""

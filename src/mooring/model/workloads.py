@@ -123,22 +123,32 @@ class WorkloadReference(Wire):
     template_name: str = ""
 
 
-class PodGroupSpec(Wire):
-    """Spec of a PodGroup: how many pods must be placed together, and within which topology domain."""
+class GroupTerms(Wire):
+    """The fields that PodGroups, CompositePodGroups and their templates have in common."""
 
-    scheduling_policy: GroupPolicy = field(default_factory=GroupPolicy)
     scheduling_constraints: GroupConstraints | None = None
-    resource_claims: list[PodResourceClaim] | None = None
-    """Only with the gate DRAWorkloadResourceClaims: claims that the pods of the group share. Pods name the same claim or
-    template by the same name."""
     disruption_mode: DisruptionMode | None = None
     priority_class_name: str | None = None
     priority: int | None = None
     preemption_policy: str | None = None
     """Only with the gate PodGroupPreemptionPolicy."""
+
+
+class AnyGroupSpec(GroupTerms):
+    """The common part of the specs of PodGroups and CompositePodGroups."""
+
     workload_ref: WorkloadReference | None = None
     parent_composite_pod_group_name: str | None = None
     """Only with the gate CompositePodGroup: the CompositePodGroup of the same namespace that the group is part of."""
+
+
+class PodGroupSpec(AnyGroupSpec):
+    """Spec of a PodGroup: how many pods must be placed together, and within which topology domain."""
+
+    scheduling_policy: GroupPolicy = field(default_factory=GroupPolicy)
+    resource_claims: list[PodResourceClaim] | None = None
+    """Only with the gate DRAWorkloadResourceClaims: claims that the pods of the group share. Pods name the same claim or
+    template by the same name."""
 
 
 class CompositeGangPolicy(Wire):
@@ -152,17 +162,10 @@ class CompositeGroupPolicy(Wire):
     gang: CompositeGangPolicy | None = None
 
 
-class CompositePodGroupSpec(Wire):
+class CompositePodGroupSpec(AnyGroupSpec):
     """Spec of a CompositePodGroup: how many of its groups must be placed together, and within which topology domain."""
 
     scheduling_policy: CompositeGroupPolicy = field(default_factory=CompositeGroupPolicy)
-    scheduling_constraints: GroupConstraints | None = None
-    disruption_mode: DisruptionMode | None = None
-    priority_class_name: str | None = None
-    priority: int | None = None
-    preemption_policy: str | None = None
-    workload_ref: WorkloadReference | None = None
-    parent_composite_pod_group_name: str | None = None
 
 
 class CompositePodGroupStatus(Wire):
@@ -177,7 +180,7 @@ class PodGroupStatus(Wire):
 class AnyPodGroup(KubeObject):
     """The common part of PodGroups and CompositePodGroups."""
 
-    spec: PodGroupSpec | CompositePodGroupSpec = field(default_factory=PodGroupSpec)
+    spec: AnyGroupSpec = field(default_factory=AnyGroupSpec)
 
     @property
     def priority(self) -> int:

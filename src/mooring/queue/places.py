@@ -1,7 +1,7 @@
 """The places where pods wait and the moves between them, with the gates that a pod passes, and what each move counts
 and tells."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -31,6 +31,15 @@ from mooring.queue.unschedulable_pods import UnschedulablePods
 BACKOFF_COMPLETE = "BackoffComplete"
 POPPED_EARLY = "PopFromBackoffQ"
 """Labels of moves between queues that no cluster event caused."""
+WORDS: dict[Place, str] = {
+    "active": "the active queue",
+    "backoff": "the backoff queue",
+    "unschedulable": "unschedulable queue",
+    "gated": "unschedulable queue",
+    "incomplete": "incompletePodGroupPods",
+    "pending": "pendingPodGroupPods",
+}
+"""Upstream's words in the error for a pod that is queued twice."""
 
 # ---- Gates: PreEnqueue plugins decide whether a pod may be queued at all.
 
@@ -185,6 +194,34 @@ class Places:
         yield from self.active.sorted()
         yield from self.backoff
         yield from self.unschedulable
+
+    def entities(self) -> dict[str, list[QueuedEntity]]:
+        """All entities by their place, in the order in which `take_over` must get them."""
+        return {
+            "active": list(self.active),
+            "backoff": [*self.backoff.rejected, *self.backoff.errors],
+            "unschedulable": list(self.unschedulable),
+        }
+
+    def take_over(self, entries: Mapping[str, Iterable[QueuedEntity]]) -> None:
+        """Put the entities of other places where they were."""
+        for entry in entries["active"]:
+            self.active.push(entry)
+        for entry in entries["backoff"]:
+            self.backoff.push(entry)
+        for entry in entries["unschedulable"]:
+            self.unschedulable.put(entry)
+
+    def has_early(self) -> bool:
+        """Whether `pop_early` would find a pod."""
+        return self.pops_early and bool(self.backoff.rejected.live)
+
+    def pop_early(self) -> QueuedEntity | None:
+        """The rejected pod whose backoff ends first: there is nothing else to do (gate SchedulerPopFromBackoffQ)."""
+        entry = self.backoff.pop_early() if self.pops_early else None
+        if entry is not None:
+            self.counters.came_in("active", POPPED_EARLY, entry)
+        return entry
 
     def requeue(self, entry: QueuedEntity, worth: QueueingStrategy, label: str) -> Place:
         """Bring a pod to where it belongs after something happened that was worth this much to it."""

@@ -44,7 +44,7 @@ from mooring.queue.group_queue import GroupQueue, Outcome
 from mooring.queue.hints import HintMap, Hints, NamedPods, ObservedEvent, QueueingStrategy, pod_events
 from mooring.queue.in_flight import InFlight
 from mooring.queue.nominations import Lookup, Nominations
-from mooring.queue.places import BACKOFF_COMPLETE, POPPED_EARLY, Gates, Places, order_of, taken
+from mooring.queue.places import BACKOFF_COMPLETE, WORDS, Gates, Places, order_of, taken
 from mooring.queue.queue_log import QueueLog
 from mooring.queue.unschedulable_pods import UnschedulablePods
 
@@ -52,16 +52,6 @@ UNSCHEDULABLE_FLUSH_PERIOD_S = 30
 """How often `flush_unschedulable` is to be called, as upstream; `flush_backoff` on every whole second."""
 
 _ADDED = UNSCHEDULED_POD_ADD.label
-
-# Upstream's words in the error for a pod that is queued twice.
-_ALREADY_THERE: dict[Place, str] = {
-    "active": "the active queue",
-    "backoff": "the backoff queue",
-    "unschedulable": "unschedulable queue",
-    "gated": "unschedulable queue",
-    "incomplete": "incompletePodGroupPods",
-    "pending": "pendingPodGroupPods",
-}
 
 
 class AlreadyQueued(ValueError):
@@ -127,9 +117,8 @@ class SchedulingQueue:
         """A new pod without a node. The node that its status names is kept for it even if a gate holds the pod back."""
         if pod.status.nominated_node_name or self.nominations.node_of_pod:
             self.nominations.add(pod)
-        groups = (
-            None if self.groups is None else self._groups_with(pod)
-        )  # Hot: without a call where there are no groups
+        # Hot: without a call where there are no groups
+        groups = None if self.groups is None else self._groups_with(pod)
         if groups is not None:
             return groups.add(new_entry(pod, self._clock.now_ns()))
         return self.places.to_active(new_entry(pod, self._clock.now_ns()), _ADDED)
@@ -205,20 +194,11 @@ class SchedulingQueue:
             entry = self.places.active.pop()
             is_early = entry is None
             if entry is None:
-                entry = self._pop_early()
+                entry = self.places.pop_early()
                 if entry is None:
                     return None
             if self._take_off(entry, is_early):
                 return entry
-
-    def _pop_early(self) -> QueuedEntity | None:
-        """The rejected pod whose backoff ends first: there is nothing else to do (gate SchedulerPopFromBackoffQ)."""
-        if not self.places.pops_early:
-            return None
-        entry = self.places.backoff.pop_early()
-        if entry is not None:
-            self.counters.came_in("active", POPPED_EARLY, entry)
-        return entry
 
     def _take_off(self, entry: QueuedEntity, is_early: bool) -> bool:
         """The pod is in flight from now on. False: it was already, so this second entry of it is dropped."""
@@ -270,7 +250,7 @@ class SchedulingQueue:
         try:
             place = self.where(entry.key)
             if place is not None:
-                raise AlreadyQueued(f"Pod {entry.key} is already present in {_ALREADY_THERE[place]}")
+                raise AlreadyQueued(f"Pod {entry.key} is already present in {WORDS[place]}")
             entry.note_return(self._clock.now_ns())
             self.counters.hold(entry)
             groups = self._groups_with(entry.pod)
@@ -413,11 +393,8 @@ class SchedulingQueue:
 
     def entities_by_place(self) -> dict[str, list[QueuedEntity]]:
         """All entities by where they are, in the order in which `take_over` must get them."""
-        places = self.places
         return {
-            "active": list(places.active),
-            "backoff": [*places.backoff.rejected, *places.backoff.errors],
-            "unschedulable": list(places.unschedulable),
+            **self.places.entities(),
             "incomplete": [] if self.groups is None else list(self.groups.incomplete),
             "in flight": list(self.in_flight.entries()),
         }
@@ -429,12 +406,7 @@ class SchedulingQueue:
             waiting = (*entries["active"], *entries["backoff"], *entries["unschedulable"])
             incomplete = (entry for entry in entries["incomplete"] if isinstance(entry, QueuedPod))
             self.groups.take_over((each for each in waiting if isinstance(each, QueuedGroup)), incomplete)
-        for entry in entries["active"]:
-            self.places.active.push(entry)
-        for entry in entries["backoff"]:
-            self.places.backoff.push(entry)
-        for entry in entries["unschedulable"]:
-            self.places.unschedulable.put(entry)
+        self.places.take_over(entries)
         for entry in entries["in flight"]:
             assert isinstance(entry, QueuedPod), "pods are in flight one by one"
             self.in_flight.start(entry)
@@ -507,10 +479,7 @@ class SchedulingQueue:
 
     def has_next(self) -> bool:
         """Whether `pop` would find a pod."""
-        places = self.places
-        if places.active.live:
-            return True
-        return places.pops_early and bool(places.backoff.rejected.live)
+        return bool(self.places.active.live) or self.places.has_early()
 
     def next_release_ns(self) -> int | None:
         """When `flush_backoff` will next have something to do; None: nothing backs off."""

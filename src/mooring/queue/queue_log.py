@@ -58,18 +58,18 @@ class QueueLog:
 
     def pending(self, entry: QueuedPod, root: GroupName) -> None:
         """A member came during the attempt of its group."""
-        message = "Pod added to pending pod group pods, waiting for its root group to be requeued"
-        self._log.v(MOVES, message, **_below(root), pod=_ref(entry.key))
+        self._member("Pod added to pending pod group pods, waiting for its root group to be requeued", entry, root)
 
     def first(self, entry: QueuedPod, root: GroupName) -> None:
         """A member came whose group was not in the queue."""
-        message = "Pod was added to root group as the first member pod"
-        self._log.v(MOVES, message, **_below(root), pod=_ref(entry.key))
+        self._member("Pod was added to root group as the first member pod", entry, root)
 
     def joined(self, entry: QueuedPod, root: GroupName, place: Place) -> None:
         """A member came whose group was in the queue."""
-        message = "Pod added to existing root group info"
-        self._log.v(MOVES, message, **_below(root), pod=_ref(entry.key), queue=_QUEUES[place])
+        self._member("Pod added to existing root group info", entry, root, queue=_QUEUES[place])
+
+    def _member(self, message: str, entry: QueuedPod, root: GroupName, **more: object) -> None:
+        self._log.v(MOVES, message, **_below(root), pod=_ref(entry.key), **more)
 
     def skipped(self, entity: QueuedEntity, label: str) -> None:
         """An event does not help an entity that is unschedulable."""

@@ -165,7 +165,7 @@ def resident_bytes() -> int:
 
 
 def _build() -> tuple[str, ...]:
-    """Values in the order of metric_catalogue.BUILD_LABELS, with Python in the fields for Go and its compiler."""
+    """Values in the order of the labels in metric_catalogue, with Python in the fields for Go and its compiler."""
     major, minor, _ = KUBERNETES_VERSION.split(".")
     system = f"{platform.system().lower()}/{platform.machine()}"
     language = platform.python_version()

@@ -93,11 +93,6 @@ class Cure(Published):
     victims: tuple[str, ...] = ()
     broken_budgets: int = 0
 
-    @property
-    def shown_cost(self) -> float:
-        """The cost with as many digits as it is worth."""
-        return round(self.cost, 1)
-
 
 class CountsDecisions(Protocol):
     """A trial that counts its decisions."""

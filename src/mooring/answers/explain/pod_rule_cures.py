@@ -21,7 +21,7 @@ from mooring.model.pod_spec import (
     Toleration,
     TopologySpreadConstraint,
 )
-from mooring.model.shape import ANY_IP, HostPort
+from mooring.model.shape import collide
 
 # ---- Cures by asking less of the pods around: spread constraints, required pod affinity and anti-affinity, host
 # ports.
@@ -330,10 +330,6 @@ def relate_on(patient: Patient, row: int) -> Iterator[CureChange]:
 def ports_on(patient: Patient, row: int) -> Iterator[CureChange]:
     """The host ports that pods of a node have already."""
     held = [port for pod in patient.trials.cluster.nodes.pods_on[row] for port in pod.shape.host_ports]
-    taken = dict.fromkeys(own[2] for own in patient.pod.shape.host_ports if any(_collide(own, each) for each in held))
+    taken = dict.fromkeys(own[2] for own in patient.pod.shape.host_ports if any(collide(own, each) for each in held))
     if taken:
         yield _dropped_ports(patient.pod, [*taken])
-
-
-def _collide(one: HostPort, other: HostPort) -> bool:
-    return one[1:] == other[1:] and (one[0] == other[0] or ANY_IP in (one[0], other[0]))

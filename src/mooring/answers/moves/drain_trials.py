@@ -10,6 +10,7 @@ from functools import partial
 from random import Random
 
 from mooring.answers.trial.budget_counts import BudgetCounts
+from mooring.answers.trial.changing_cluster import with_siblings
 from mooring.answers.trial.changing_nodes import by_budget, with_cordon
 from mooring.answers.trial.counterfactual import SchedulerView
 from mooring.answers.trial.workload_book import WorkloadBook
@@ -178,11 +179,7 @@ class DrainTrials(SchedulerView):
 
     def _queued(self, lost: Sequence[Pod]) -> list[Pod]:
         """Controller by controller, and those of a higher priority first, as in a simulation."""
-        by_controller: dict[str, list[Pod]] = {}
-        for pod in lost:
-            owner = pod.controller()
-            by_controller.setdefault(f"{owner.kind}/{owner.uid or owner.name}" if owner else "", []).append(pod)
-        pods = [pod for group in by_controller.values() for pod in group]
+        pods = with_siblings(lost)
         if self.luck:
             self._dice.shuffle(pods)
         return sorted(pods, key=lambda pod: -pod.priority)

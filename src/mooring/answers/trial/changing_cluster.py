@@ -4,7 +4,7 @@ A pod with a controller that is evicted, preempted or lost with its node is crea
 settles what is pending in between, by the same code as in `simulate`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from math import inf
@@ -290,11 +290,7 @@ class ChangingCluster:
         if not self._lost:
             return
         lost, self._lost = self._lost, []
-        by_controller: dict[str, list[Pod]] = {}
-        for pod in lost:
-            owner = pod.controller()
-            by_controller.setdefault(f"{owner.kind}/{owner.uid or owner.name}" if owner else "", []).append(pod)
-        for pod in (pod for pods in by_controller.values() for pod in pods):
+        for pod in with_siblings(lost):
             self._delete_claims(pod)
             self.create_like(pod)
 
@@ -328,6 +324,15 @@ def moment_of(cluster: ChangingCluster) -> ClusterMoment:
         if counted is not None and scheduler.waiting.get(pod.id) is None:
             places[pod.key] = counted.spec.node_name  # a Bind plugin bound it without the driver
     return ClusterMoment(places, utilisation_of(cluster.simulated.cluster.nodes), _groups(cluster, pods, places))
+
+
+def with_siblings(pods: Iterable[Pod]) -> list[Pod]:
+    """The pods, those of one controller one after another."""
+    by_controller: dict[str, list[Pod]] = {}
+    for pod in pods:
+        owner = pod.controller()
+        by_controller.setdefault(f"{owner.kind}/{owner.uid or owner.name}" if owner else "", []).append(pod)
+    return [pod for group in by_controller.values() for pod in group]
 
 
 def _groups(cluster: ChangingCluster, pods: Sequence[Pod], places: Mapping[str, str]) -> dict[str, GroupState]:

@@ -32,6 +32,7 @@ from mooring.model.workloads import (
     DisruptionMode,
     GroupConstraints,
     GroupPolicy,
+    GroupTerms,
     PodGroup,
     PodGroupSpec,
 )
@@ -44,29 +45,19 @@ MAX_DEPTH = 4
 """Upstream's WorkloadMaxTreeDepth: so many groups, one within the other, the PodGroup included."""
 
 
-class PodGroupTemplate(Wire):
+class PodGroupTemplate(GroupTerms):
     """One entry of a Workload; only validation reads it."""
 
     name: str = ""
     scheduling_policy: GroupPolicy = field(default_factory=GroupPolicy)
-    scheduling_constraints: GroupConstraints | None = None
     resource_claims: list[pod_spec.PodResourceClaim] | None = None
-    disruption_mode: DisruptionMode | None = None
-    priority_class_name: str | None = None
-    priority: int | None = None
-    preemption_policy: str | None = None
 
 
-class CompositePodGroupTemplate(Wire):
+class CompositePodGroupTemplate(GroupTerms):
     """One entry of a Workload that holds others; only validation reads it."""
 
     name: str = ""
     scheduling_policy: CompositeGroupPolicy = field(default_factory=CompositeGroupPolicy)
-    scheduling_constraints: GroupConstraints | None = None
-    disruption_mode: DisruptionMode | None = None
-    priority_class_name: str | None = None
-    priority: int | None = None
-    preemption_policy: str | None = None
     pod_group_templates: list[PodGroupTemplate] | None = None
     composite_pod_group_templates: "list[CompositePodGroupTemplate] | None" = None
 

@@ -17,6 +17,7 @@ from mooring.cel.language.syntax import (
     Select,
     SyntaxFault,
     SyntaxNode,
+    TreeWalk,
 )
 from mooring.cel.library import Library, Overload
 from mooring.cel.values import BOOL, DYN, ERROR, INT, Type, Uint, is_dynamic, list_of, map_of, optional_of, unwrapped
@@ -181,7 +182,7 @@ def check(root: SyntaxNode, declarations: Declarations) -> Type:
     return checker.known.settled(checker.check(root))
 
 
-class _Checker:
+class _Checker(TreeWalk[Type]):
     """Checks one tree, from the leaves up. `_scopes` has the types of the variables of enclosing comprehensions."""
 
     def __init__(self, declarations: Declarations) -> None:
@@ -198,29 +199,13 @@ class _Checker:
             self._depth += 1
             if self._depth > 2 * MAX_DEPTH:  # twice, because macros nest what they expand to
                 raise SyntaxFault(f"expression recursion limit exceeded: {MAX_DEPTH}", node.position)
-            node.type = self._type_of(node)
+            node.type = self.of(node)
             node.is_checked = True
             self._depth -= 1
         return node.type
 
-    def _type_of(self, node: SyntaxNode) -> Type:
-        """The type of a node by its kind; the counterpart in the planner is `_plan`."""
-        match node:
-            case Literal():
-                return Type(_LITERALS[node.value.__class__])
-            case Ident():
-                return self._identified(node.name, node)
-            case Select():
-                return self._selected(node)
-            case CallExpression():
-                return self._called(node)
-            case ListLiteral():
-                return self._list(node)
-            case MapLiteral():
-                return self._map(node)
-            case Fold():
-                return self._folded(node)
-        raise AssertionError(node)
+    def _literal(self, node: Literal) -> Type:
+        return Type(_LITERALS[node.value.__class__])
 
     # ---- names
 
@@ -234,13 +219,13 @@ class _Checker:
             return Type("type", (self._declared.types[name],))
         return found
 
-    def _identified(self, name: str, node: SyntaxNode) -> Type:
-        found = self._lookup(name)
+    def _ident(self, node: Ident) -> Type:
+        found = self._lookup(node.name)
         if found is None:
-            raise _undeclared(name, node)
+            raise _undeclared(node.name, node)
         return found
 
-    def _selected(self, node: Select) -> Type:
+    def _select(self, node: Select) -> Type:
         """`a.b`: the name of a type (`net.IP`), or a field of a value."""
         name = _qualified(node)
         if name is not None and name in self._declared.types and not node.is_test:
@@ -271,7 +256,7 @@ class _Checker:
 
     # ---- calls
 
-    def _called(self, node: CallExpression) -> Type:
+    def _call(self, node: CallExpression) -> Type:
         """The type of a call. `a.?b` is a call in the tree, but selects a field."""
         if node.function == "_?._":
             name = node.args[1]
@@ -378,7 +363,7 @@ class _Checker:
             raise SyntaxFault(f"expected type '{shown[0]}' but found '{shown[1]}'", node.position)
         return self.known.more_general(before, now)
 
-    def _folded(self, node: Fold) -> Type:
+    def _fold(self, node: Fold) -> Type:
         """A comprehension: the step must have the type of the accumulator, the condition must be a bool."""
         ranged = self.known.substituted(self.check(node.range))
         accu = self.check(node.init)

@@ -1,9 +1,10 @@
 """Syntax of CEL: the nodes of the tree, tokens, and the error of an expression that does not compile."""
 
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from mooring.cel.values import DYN, MAX_INT64, MAX_UINT64, Type, Uint
 
@@ -111,6 +112,47 @@ class Fold(SyntaxNode):
     condition: SyntaxNode
     step: SyntaxNode
     result: SyntaxNode
+
+
+T = TypeVar("T")
+
+
+class TreeWalk(ABC, Generic[T]):
+    """A walk over a tree that has a value for each node: its type, its plan, its cost. There is a method for each kind."""
+
+    def of(self, node: SyntaxNode) -> T:
+        """The value of a node by its kind."""
+        match node:
+            case Literal():
+                return self._literal(node)
+            case Ident():
+                return self._ident(node)
+            case Select():
+                return self._select(node)
+            case CallExpression():
+                return self._call(node)
+            case ListLiteral():
+                return self._list(node)
+            case MapLiteral():
+                return self._map(node)
+            case Fold():
+                return self._fold(node)
+        raise AssertionError(node)
+
+    @abstractmethod
+    def _literal(self, node: Literal) -> T: ...
+    @abstractmethod
+    def _ident(self, node: Ident) -> T: ...
+    @abstractmethod
+    def _select(self, node: Select) -> T: ...
+    @abstractmethod
+    def _call(self, node: CallExpression) -> T: ...
+    @abstractmethod
+    def _list(self, node: ListLiteral) -> T: ...
+    @abstractmethod
+    def _map(self, node: MapLiteral) -> T: ...
+    @abstractmethod
+    def _fold(self, node: Fold) -> T: ...
 
 
 # ---- tokens

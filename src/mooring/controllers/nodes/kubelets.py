@@ -27,7 +27,7 @@ from mooring.model.pod import Pod
 from mooring.model.pod_spec import FINISHED_PHASES, PodSpec
 from mooring.model.quantity import parse
 from mooring.model.requests import to_exact_units
-from mooring.model.shape import ANY_IP, HostPort, PodShape, shape_of
+from mooring.model.shape import HostPort, PodShape, collide, shape_of
 from mooring.rules.conditions import holds
 
 # ---- Checks of a kubelet before it starts a pod: upstream's predicate admit handler.
@@ -68,8 +68,7 @@ class NodeLoad:
 
     def has_port(self, wanted: HostPort) -> bool:
         """Whether a pod has the port: 0.0.0.0 collides with every address."""
-        address, *place = wanted
-        return any(other == place and (held == address or ANY_IP in (held, address)) for held, *other in self.ports)
+        return any(collide(wanted, held) for held in self.ports)
 
 
 class NodeLoads:

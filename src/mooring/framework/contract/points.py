@@ -397,9 +397,7 @@ class ScorePlugin(Plugin):
     @abstractmethod
     def score(self, context: SchedulingContext, rows: Rows) -> Scores | None:
         """Any integer for each row, the higher the better; None: 0 for all. Must end in 0..100 after `normalize`.
-
-        `rows` may name a row twice.
-        """
+        `rows` may name a row twice."""
 
     def score_row(self, context: SchedulingContext, row: int) -> int:
         """The score of one row; the same as `score` gives (see `FilterPlugin.filter_row`)."""

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import cast
 
-from mooring.kit.metrics import Description, Kind, Labels, Stability, exponential
+from mooring.kit.metrics import Description, Kind, Stability, exponential
 
 METRICS_FILE = Path(__file__).with_name("metrics.txt")
 """One metric a row, in groups. Its first lines say what the columns are, and which of them are upstream's."""
@@ -73,4 +73,3 @@ PREEMPTION_ATTEMPTS = _BY_NAME["scheduler_preemption_attempts_total"]
 CLAIM_CREATES = _BY_NAME["dynamic_resource_allocation_resourceclaim_creates_total"]
 DEVICE_ALLOCATIONS = _BY_NAME["scheduler_dra_bindingconditions_allocations_total"]
 DEVICE_WAITS = _BY_NAME["scheduler_dra_bindingconditions_wait_duration_seconds"]
-BUILD_LABELS: Labels = _BY_NAME["kubernetes_build_info"].labels

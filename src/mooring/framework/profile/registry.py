@@ -58,11 +58,6 @@ class Registry:
             raise RegistryError(f"a plugin named {name} already exists")
         self._factories[name] = factory
 
-    def unregister(self, name: str) -> None:
-        if name not in self._factories:
-            raise RegistryError(f"no plugin named {name} exists")
-        del self._factories[name]
-
     def merge(self, other: "Registry") -> None:
         """Take over all plugins of another registry. Raises at the first name that is taken; those before it stay
         registered."""

@@ -18,7 +18,7 @@ from mooring.framework.contract.events import (
 from mooring.framework.contract.points import Codes, FilterPlugin, Need, PreFilterPlugin, Reads, Rows, reads
 from mooring.framework.contract.status import SKIP, Rejection, Skip, curable
 from mooring.model.pod import Pod
-from mooring.model.shape import ANY_IP, HostPort, PodPart
+from mooring.model.shape import PodPart, collide
 
 
 class NodePorts(PreFilterPlugin, FilterPlugin):
@@ -68,13 +68,7 @@ def _port_came_free(pod: Pod, change: Change) -> bool:
     old, _ = pods_of(change)
     if old is None or not old.shape.host_ports or not has_place(old):
         return False
-    return any(_collide(wanted, used) for wanted in pod.shape.host_ports for used in old.shape.host_ports)
-
-
-def _collide(one: HostPort, other: HostPort) -> bool:
-    """Same protocol and port number, and the same address or one that stands for all. A HostPort is (address, protocol,
-    port)."""
-    return one[1:] == other[1:] and (one[0] == other[0] or ANY_IP in (one[0], other[0]))
+    return any(collide(wanted, used) for wanted in pod.shape.host_ports for used in old.shape.host_ports)
 
 
 PLUGINS = (NodePorts,)

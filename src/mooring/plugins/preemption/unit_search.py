@@ -28,13 +28,7 @@ class UnitDryRun:
     def search(self, rows: Sequence[int], findings: Findings) -> None:
         """Search for victims on each of the rows."""
         for row in rows:
-            answer = self._search_row(row)
-            if isinstance(answer, Rejection):
-                findings.refusals.append((answer, 1))
-            elif not answer[0]:
-                findings.without_victims.append(row)
-            else:
-                findings.add_single(row, *answer)
+            findings.add_answer(row, self._search_row(row))
 
     def _search_row(self, row: int) -> Rejection | tuple[tuple[Pod, ...], int]:
         """(victims, number of them that break budgets) on one node, or why the node cannot be made to fit."""

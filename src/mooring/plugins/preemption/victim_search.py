@@ -186,7 +186,7 @@ class Findings:
         """These findings with other candidates."""
         other = Findings(self._dry_run)
         for row, on in victims.items():
-            other.add_single(row, on.pods, on.violations)
+            other._add_single(row, on.pods, on.violations)
         return other
 
     def violations(self, row: int) -> int:
@@ -222,8 +222,16 @@ class Findings:
         """Candidates that were tried together."""
         self.rows = np.concatenate((self.rows, rows))
 
-    def add_single(self, row: int, victims: tuple[Pod, ...], violations: int) -> None:
-        """A candidate that was tried alone."""
+    def add_answer(self, row: int, answer: Rejection | tuple[tuple[Pod, ...], int]) -> None:
+        """A row that was tried alone: why it cannot be made to fit, or its victims and how many of them break budgets."""
+        if isinstance(answer, Rejection):
+            self.refusals.append((answer, 1))
+        elif not answer[0]:
+            self.without_victims.append(row)
+        else:
+            self._add_single(row, *answer)
+
+    def _add_single(self, row: int, victims: tuple[Pod, ...], violations: int) -> None:
         self.rows = np.append(self.rows, row)
         self._single[row] = victims
         self._single_harm[row] = _harm_of(victims, violations)
@@ -386,13 +394,7 @@ class PreemptionDryRun:
         if not has_lower.all():
             findings.refusals.append((NO_VICTIMS_FOUND, int(np.count_nonzero(~has_lower))))
         for row in rows[has_lower].tolist():
-            answer = self._alone.search(row)
-            if isinstance(answer, Rejection):
-                findings.refusals.append((answer, 1))
-            elif not answer[0]:
-                findings.without_victims.append(row)
-            else:
-                findings.add_single(row, *answer)
+            findings.add_answer(row, self._alone.search(row))
 
 
 def _harm_of(victims: tuple[Pod, ...], violations: int) -> tuple[int, ...]:
