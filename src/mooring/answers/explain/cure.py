@@ -93,6 +93,11 @@ class Cure(Published):
     victims: tuple[str, ...] = ()
     broken_budgets: int = 0
 
+    @property
+    def shown_cost(self) -> float:
+        """The cost with as many digits as it is worth; the published form reads it by its name."""
+        return round(self.cost, 1)
+
 
 class CountsDecisions(Protocol):
     """A trial that counts its decisions."""
