@@ -965,3 +965,26 @@ def test_a_fork_sees_images_that_came_just_before() -> None:
     table = NodeTable()
     table.put_node(a_node("a", images={"x": 1}))
     assert seen(table.fork(), "x", "a") == [1]
+
+
+def test_nodes_that_are_written_alike_share_their_amounts_and_texts() -> None:
+    texts = '{"cpu": "4", "memory": "8Gi", "pods": "110"}'
+    written = (
+        '{"metadata": {"name": "%s", "labels": {"kubernetes.io/hostname": "%s", "zone": "zone-north"}}, "status": {'
+        '"allocatable": %s, "capacity": %s, "conditions": [{"type": "Ready", "status": "Unknown", "reason": "Lost"}]}}'
+    )
+    table = NodeTable()
+    nodes = [
+        msgspec.json.decode(written % (name, name, amounts, texts), type=Node)
+        for name, amounts in (("a", texts), ("b", texts), ("c", '{"cpu": 4}'), ("d", '{"cpu": 4.0}'))
+    ]
+    before = [msgspec.json.encode(node) for node in nodes]
+    for node in nodes:
+        table.put_node(node)
+    assert [msgspec.json.encode(node) for node in nodes] == before
+    first, second = nodes[:2]
+    assert first.status.allocatable is second.status.allocatable is second.status.capacity
+    assert first.labels["zone"] is second.labels["zone"]
+    assert second.labels["kubernetes.io/hostname"] is second.metadata.name
+    one, other = ((node.status.conditions or [])[0] for node in (first, second))
+    assert one.reason is other.reason and one.status is other.status

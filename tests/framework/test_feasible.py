@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from build import a_cluster, a_node
 from mooring.framework.kept import feasible as feasible_module
-from mooring.framework.kept.feasible import DEAD, PASSED, FeasibleRows, nth, with_value
+from mooring.framework.kept.feasible import DEAD, PASSED, FeasibleRows, few_of, nth, with_value
 from mooring.kit.choice import choose
 from mooring.scheduler.ties import by_seed, lowest_name
 
@@ -35,6 +35,7 @@ def test_the_best_row_is_that_of_a_plain_loop(rows: Any, step: int, dtype: Any, 
     before = totals.astype(dtype)
     masked = found.mask(before)
     assert before.tolist() == totals.tolist(), "the column is shared"
+    assert found.mask(totals.astype(dtype), is_own=True).tolist() == masked.tolist()
     best = [row for row in passed if totals[row] == max(totals[passed])]
     listed = np.array(passed, np.intp)
     for rows, numbers in ((slice(0, ROWS), masked), (listed, before[listed])):
@@ -54,6 +55,13 @@ def test_rows_are_counted_and_written_as_in_a_plain_loop(meant: list[bool], chun
         changed = with_value(column, mask, -5)
     assert changed.tolist() == [-5 if is_meant else row for row, is_meant in enumerate(meant)]
     assert column.tolist() == list(range(len(meant)))
+
+
+@given(st.lists(st.sampled_from((False,) * 9 + (True,)), max_size=70), st.integers(1, 9), st.integers(1, 2))
+def test_a_few_rows_are_those_of_a_plain_loop(meant: list[bool], sparse: int, step: int) -> None:
+    rows = [row for row, is_meant in enumerate(meant[::step]) if is_meant]
+    with mock.patch.multiple(feasible_module, _MANY=8, _SPARSE=sparse):
+        assert few_of(np.array(meant, np.bool_)[::step]).tolist() == rows
 
 
 def test_all_rows_are_those_of_a_column_in_which_all_passed() -> None:

@@ -5,6 +5,7 @@ Upstream's node tree does the latter, so that a search which stops early has see
 """
 
 from collections.abc import Mapping
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -98,9 +99,15 @@ class NodeOrder:
             del self._zones[zone]
 
 
+@lru_cache(maxsize=256)
+def _shared_zone(region: str, zone: str) -> tuple[str, str]:
+    """One object for all nodes of a zone."""
+    return region, zone
+
+
 def zone_of(labels: Mapping[str, str]) -> tuple[str, str]:
     """(region, zone), the older label first."""
-    return _first(labels, _REGIONS), _first(labels, _ZONES)
+    return _shared_zone(_first(labels, _REGIONS), _first(labels, _ZONES))
 
 
 def _first(labels: Mapping[str, str], keys: tuple[str, str]) -> str:

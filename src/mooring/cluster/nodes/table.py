@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mooring.cluster.change_log import Follower, RowLog
-from mooring.cluster.columns.facts import NO_FACTS, NodeFacts, facts_of, have_same_facts
+from mooring.cluster.columns.facts import NO_FACTS, NodeFacts, facts_of, have_same_facts, share_texts
 from mooring.cluster.columns.images import Images
 from mooring.cluster.columns.labels import LabelColumns, ValueColumn, grown
 from mooring.cluster.columns.order import NodeOrder
@@ -99,6 +99,7 @@ class NodeTable:
 
     def put_node(self, node: Node) -> int:
         """Add a node or replace what is known of it. Returns its row."""
+        share_texts(node)
         row = self.row_book.get(node.name)
         before = None if row is None else self.nodes[row]
         if row is not None and before is not None and have_same_facts(before, node):

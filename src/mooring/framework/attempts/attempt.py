@@ -320,7 +320,7 @@ class Attempt:
             for part in parts[1:]:
                 totals = totals + part
             return ScoreCard(rows, totals, added=added)
-        totals = feasible.mask(kept_sum)
+        totals = feasible.mask(kept_sum, is_own=kept_sum is not kept)
         best = self._memo.best_rows(context.nodes, kept) if totals is kept else None
         return MaskedTotals(totals, added, feasible.count, best)
 

@@ -29,16 +29,35 @@ _NO_ROWS: NDArray[np.intp] = np.zeros(0, np.intp)
 
 _SPARSE = 8
 """If one row in so many is meant, or fewer, writing to a list of them is faster than going over all of them."""
+_MANY = 1 << 18
+"""From so many rows on `few_of` looks at eight of them at a time. On 100,000 rows, of which 1,000 are meant, this would take
+twice as long."""
+_EIGHT = np.arange(8)
 _CHUNK = 2048
 """So many rows or fewer are listed to find the n-th of many that are equal; of more, halves are counted. Hot: this takes
 3.7 µs for 5,000 rows and 12 for 100,000; with 512 it takes 4.8 and 13, and to count 4,096 at a time took 4.3 and 14."""
+
+
+def few_of(meant: Mask) -> NDArray[np.intp]:
+    """The rows that are meant, of which there should be few.
+
+    Hot: eight rows are looked at together, as one number: a quarter of the time for 1,000,000 rows, of which 1,000 are meant.
+    """
+    whole = len(meant) & ~7
+    if whole < _MANY or not meant.flags.c_contiguous:
+        return meant.nonzero()[0]
+    words = (meant[:whole].view(np.uint64) != 0).nonzero()[0]
+    if len(words) * _SPARSE > whole >> 3:
+        return meant.nonzero()[0]
+    rows = (words[:, None] * 8 + _EIGHT).ravel()
+    return np.concatenate((rows[meant.take(rows)], meant[whole:].nonzero()[0] + whole))
 
 
 def with_value(column: NDArray[N], meant: Mask, value: int) -> NDArray[N]:
     """A copy of a column with this value in the rows that are meant."""
     changed = column.copy()
     if np.count_nonzero(meant) * _SPARSE < len(meant):
-        changed[meant.nonzero()[0]] = value
+        changed[few_of(meant)] = value
     else:
         np.putmask(changed, meant, value)
     return changed
@@ -95,7 +114,7 @@ class FeasibleRows:
         """The rows that did not pass."""
         if self._others is None:
             assert self._passed is not None
-            self._others = (~self._passed).nonzero()[0] if self.count < len(self._passed) else _NO_ROWS
+            self._others = few_of(~self._passed) if self.count < len(self._passed) else _NO_ROWS
         return self._others
 
     def among(self, rows: NDArray[np.intp], numbers: Integers) -> tuple[NDArray[np.intp], Integers]:
@@ -106,10 +125,20 @@ class FeasibleRows:
         passed = self._passed.take(rows)
         return rows[passed], numbers[passed]
 
-    def mask(self, totals: Integers) -> Integers:
-        """The totals of all rows, with the lowest number where a row did not pass. Do not write to it."""
+    def mask(self, totals: Integers, is_own: bool = False) -> Integers:
+        """The totals of all rows, with the lowest number where a row did not pass. Do not write to it.
+
+        Totals that are the caller's own are written to instead of a copy.
+        """
         assert self._passed is not None
-        return totals if self.count == len(totals) else with_value(totals, ~self._passed, np.iinfo(totals.dtype).min)
+        if self.count == len(totals):
+            return totals
+        masked, lowest = totals if is_own else totals.copy(), np.iinfo(totals.dtype).min
+        if self._others is not None or (len(totals) - self.count) * _SPARSE < len(totals):
+            masked[self.others] = lowest
+        else:
+            np.putmask(masked, ~self._passed, lowest)
+        return masked
 
 
 def nth(meant: Mask, number: int) -> int:
