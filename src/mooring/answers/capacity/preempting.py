@@ -20,8 +20,8 @@ from mooring.scheduler.extender_steps import at_once
 from mooring.scheduler.post_filter import run_post_filter_plugins
 
 NODE_PREEMPTIONS = 4_000_000
-"""A count without a limit ends after so many preemptions divided by the number of nodes, 800 for 5,000: each takes some 5 µs
-for each node where disruption budgets protect pods."""
+"""A count without a limit ends after so many preemptions divided by the number of nodes, 800 for 5,000: each took 55 ms
+there under a profiler, where disruption budgets protect pods."""
 NAMED = 5
 """How many victims the summary names; the table has all."""
 

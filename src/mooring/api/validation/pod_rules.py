@@ -31,8 +31,8 @@ _sound: set[bytes] = set()
 def check_pod(pod: Pod) -> Problems:
     """Yield the problems of a pod.
 
-    Hot: the pods of one template have equal specs but for the node, so each spec is checked once. A dump of 200,000 pods of
-    200 templates is checked in 0.7 s instead of 3.3 s of CPU time.
+    Hot: the pods of one template have equal specs but for the node, so each spec is checked once. For a dump of 200,000
+    pods of 200 templates, checks were 11 of 28 s of reading under a profiler.
     """
     key = _template_key(pod.spec)
     if key in _sound:
