@@ -3,6 +3,8 @@
     python benchmarks/answers.py                                  every part
     python benchmarks/answers.py what-if --nodes 500 --pods 3000  one part, a smaller cluster
     python benchmarks/answers.py --write dump.json                write the dump and stop, for the command line
+    python benchmarks/answers.py --table                          every question as a command, at both sizes of the docs
+    python benchmarks/answers.py --table drain shrink --nodes 500 --pods 3000   some of them, at one size
 
 The cluster has three zones and three pools; a DaemonSet, and 200 Deployments of very different size, of which a third spreads
 over the zones, a tenth chooses a pool, a twentieth keeps its pods on different nodes, and two fifths have a budget.
@@ -11,12 +13,16 @@ Some 55 % of cpu is requested, so that two zones can hold the pods of three. The
 
 import argparse
 import json
+import os
 import random
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import cycle
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from mooring.answers.capacity.capacity import capacity
@@ -289,14 +295,102 @@ PARTS: dict[str, Callable[[LoadedCluster], str]] = {
 }
 
 
+# ---- questions as commands: loading and all, in a process of their own
+
+SIZES = ((5000, 30_000), (20_000, 200_000))
+LIMIT_S = 400
+"""A command that takes longer is ended, and its row says so."""
+PACKED = {
+    "apiVersion": "kubescheduler.config.k8s.io/v1",
+    "kind": "KubeSchedulerConfiguration",
+    "profiles": [
+        {"pluginConfig": [{"name": "NodeResourcesFit", "args": {"scoringStrategy": {"type": "MostAllocated"}}}]}
+    ],
+}
+COMMANDS = {
+    "explain": "explain default/large --no-cures --from {large}",
+    "cures": "explain default/large --from {large}",
+    "capacity": "capacity {plain}",
+    "preempt": "capacity {urgent} --preempt",
+    "drain": f"what-if --drain {ZONE}={ZONES[0]}",
+    "delete": "what-if --delete node/node-00010",
+    "scale": "what-if --scale deployment/team-02/app-042=1000",
+    "offer": "plan --offer {offers} --apply {pending}",
+    "shrink": "plan --shrink",
+    "compare": "compare default {packed} --processes 1 --from {pending}",
+    "simulate": "simulate --from {pending}",
+}
+
+
+def command_files() -> dict[str, Any]:
+    """The objects that commands name, by name of the file."""
+    large, urgent = a_pod("16", "32Gi"), a_pod("2", "4Gi")
+    large["metadata"]["namespace"] = "default"
+    large["spec"]["nodeSelector"] = {POOL: "general"}
+    urgent["spec"]["priority"] = 2000
+    items = [a_pod(str(cpus), f"{2 * cpus}Gi") for cpus in (16, 20, 24, 30, 32, 40, 48, 50) * 38]
+    for i, pod in enumerate(items[:300]):
+        pod["metadata"] = {"name": f"wide-{i:03d}", "namespace": "default"}
+        pod["spec"]["nodeSelector"] = {"pool": "new"} if i % 3 else {POOL: "large"}
+    pending = {"apiVersion": "v1", "kind": "List", "items": items[:300]}
+    offers = [_offer(cpus, price) for cpus, price in ((16, 0.6), (32, 1.2), (64, 2.3), (96, 3.3))]
+    named = {"large": large, "plain": a_pod("500m", "1Gi"), "urgent": urgent, "pending": pending}
+    return {**named, "offers": {"offers": offers}, "packed": PACKED}
+
+
+def _offer(cpus: int, price: float) -> JsonObject:
+    labels = {"pool": "new", **({POOL: "large"} if cpus > 64 else {})}
+    room = {"cpu": str(cpus), "memory": f"{4 * cpus}Gi", "pods": "110"}
+    return {
+        "name": f"n{cpus}",
+        "price": price,
+        "node": {"metadata": {"labels": labels}, "status": {"allocatable": room}},
+    }
+
+
+def print_table(names: Sequence[str], sizes: Sequence[tuple[int, int]]) -> None:
+    """Print a row for each question and size: CPU seconds and peak memory of its process."""
+    print("| nodes | pods | question | CPU s | MiB |\n|---:|---:|---|---:|---:|")
+    with TemporaryDirectory() as folder:
+        files = {name: Path(folder, f"{name}.json") for name in command_files()}
+        for name, held in command_files().items():
+            files[name].write_text(json.dumps(held))
+        for nodes, pods in sizes:
+            dump = Path(folder, "dump.json")
+            dump.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": cluster_of(nodes, pods)}))
+            for name in names or COMMANDS:
+                cpu_s, mib, told = _measured([*COMMANDS[name].format(**files).split(), "--from", str(dump)])
+                print(f"| {nodes:,} | {pods:,} | {name} | {cpu_s:.1f}{told} | {mib:,.0f} |", flush=True)
+
+
+def _measured(arguments: Sequence[str]) -> tuple[float, float, str]:
+    """CPU seconds and MiB of a command, and a word if it did not answer."""
+    program = str(Path(sys.executable).with_name("mooring"))
+    child = subprocess.Popen(
+        ["timeout", str(LIMIT_S), program, *arguments, "-o", "json"],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    _, status, used = os.wait4(child.pid, 0)
+    child.returncode = os.waitstatus_to_exitcode(status)  # 1: not everything fits
+    told = "" if child.returncode in (0, 1) else f" (exit status {child.returncode})"
+    return used.ru_utime + used.ru_stime, used.ru_maxrss / 1024, told
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("parts", nargs="*", choices=[[], *PARTS], metavar="PART", help=", ".join(PARTS))
-    parser.add_argument("--nodes", type=int, default=5000)
+    parts = {**PARTS, **COMMANDS}
+    parser.add_argument("parts", nargs="*", choices=[[], *parts], metavar="PART", help=", ".join(parts))
+    parser.add_argument("--nodes", type=int)
     parser.add_argument("--pods", type=int, default=30_000)
+    parser.add_argument("--table", action="store_true", help="ask by commands, and print CPU seconds and MiB")
     parser.add_argument("--runs", type=int, default=1)
     parser.add_argument("--write", metavar="FILE")
     options = parser.parse_args()
+    if options.table:
+        print_table(options.parts, SIZES if options.nodes is None else [(options.nodes, options.pods)])
+        return
+    options.nodes = options.nodes or 5000
     if options.write:
         dump = {"apiVersion": "v1", "kind": "List", "items": cluster_of(options.nodes, options.pods)}
         Path(options.write).write_text(json.dumps(dump))

@@ -15,6 +15,7 @@ from written import GROUP_GATES, Written, a_node, a_pod, a_pod_group
 
 import mooring
 from how_many import examples
+from mooring.answers.capacity import preempting
 from mooring.answers.capacity.capacity import Capacity, capacity
 from mooring.answers.capacity.filling import pod_copies
 from mooring.inputs.loaded_cluster import LoadedCluster, load
@@ -304,3 +305,25 @@ def test_the_notebook_takes_preempt() -> None:
     assert cluster.capacity(a_pod("web", priority=1), preempt=True).fits == 4
     with pytest.raises(mooring.InputError, match="True or False"):
         cluster.capacity(a_pod("web"), preempt="yes")  # type: ignore[arg-type]
+
+
+# ---- a count that would take too long
+
+
+def test_a_count_without_a_limit_ends_after_so_many_preemptions_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    # By hand: each node of 4 CPUs has 3 pods of 1 CPU that can leave, and 1 CPU is free. So 2 copies fit without victims,
+    # and 6 by preemption.
+    there = load(
+        [a_node("n1"), a_node("n2"), *(a_pod(f"batch-{n}-{i}", node=n) for n in ("n1", "n2") for i in range(3))]
+    )
+    urgent = a_pod("urgent", "1", priority=10)
+    whole = counted(there, urgent, preempt=True)
+    assert (whole.fits, len(victims_of(whole)), whole.limit.most, whole.notes) == (8, 6, None, [])
+    monkeypatch.setattr(preempting, "NODE_PREEMPTIONS", 8)  # 4 for two nodes
+    cut = counted(there, urgent, preempt=True)
+    assert (cut.fits, victims_of(cut), cut.limit.most) == (6, victims_of(whole)[:4], 6)
+    assert cut.notes == [
+        "the count stopped after 4 preemptions, and more pods may fit; --max N (in Python most=N) counts up to N pods"
+    ]
+    assert cut.summary()[0].startswith("Pod default/urgent: at least 6 more pods fit")
+    assert counted(there, urgent, preempt=True, most=7).fits == 7

@@ -355,7 +355,7 @@ def test_drains_that_only_a_simulation_can_judge_are_made_there_and_taken_back(m
 
 def test_a_search_that_may_make_few_decisions_gives_what_it_has(monkeypatch: pytest.MonkeyPatch) -> None:
     pods = [owned(f"p{name}", name, "1") for name in "abc"]
-    monkeypatch.setattr(drain_search, "NODE_DECISIONS", 3)  # one for three nodes
+    monkeypatch.setattr(drain_search, "SQUARE_DECISIONS", 9)  # one for three nodes
     answer = shrunk(*THREE, *pods)
     assert (len(answer.removed), answer.is_complete) == (1, False)
     assert answer.summary()[-1] == (

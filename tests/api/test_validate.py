@@ -466,3 +466,11 @@ def test_all_faults_of_a_pod_are_told_at_once() -> None:
         "spec.tolerations[0].effect",
         "spec.priority",
     ]
+
+
+def test_a_spec_that_was_sound_is_checked_again_where_more_than_its_node_differs() -> None:
+    gate = {"schedulingGates": [{"name": "wait"}]}
+    assert pod_faults(priority=7) == pod_faults(priority=7, nodeName="n") == pod_faults(**gate) == []
+    assert len(pod_faults(**gate, nodeName="n")) == 1
+    assert len(pod_faults(priority=3_000_000_000)) == 1
+    assert len(pod_faults(priority=1 << 70)) == 1

@@ -38,6 +38,7 @@ from mooring.inputs.field_checks import Validation
 from mooring.inputs.input_errors import LiveSourceError, NoKubeconfig
 from mooring.inputs.loaded_cluster import LoadedCluster, from_manifests
 from mooring.inputs.manifests import Manifests, ReadOptions, read
+from mooring.kit.process import relax_collector
 
 _CLUSTER_OPTIONS = (
     click.option(
@@ -102,6 +103,7 @@ class ClusterSource:
 
     def scheduled(self, manifests: Manifests) -> tuple[LoadedCluster, list[str]]:
         """The objects with how they are scheduled, after manifests beside a dump were applied; and notes about plugins."""
+        relax_collector()  # Hot: a full collection visits all objects: a third of the time of what-if for 30,000 pods
         settings = manifests.settings
         gates = chosen_gates(self.feature_gates, settings)
         tell_gates(gates)

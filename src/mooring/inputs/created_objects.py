@@ -57,16 +57,14 @@ class Ownership:
         owner = owned.controller()
         if owner is None:
             return
-        self._owners |= {(owner.kind, owned.namespace, owner.name), ("uid", owner.uid)}
+        self._owners.add((owner.kind, owned.namespace, owner.name))
+        self._owners.add(("uid", owner.uid))
+        if owner.kind != "ReplicaSet" or not isinstance(owned, Pod):
+            return
         # A dump may have Deployments and pods but no ReplicaSets; their names show which Deployment owns a pod.
         for kind, label in _HASH_LABELS:
             suffix = "-" + owned.labels.get(label, "")
-            if (
-                isinstance(owned, Pod)
-                and owner.kind == "ReplicaSet"
-                and len(suffix) > 1
-                and owner.name.endswith(suffix)
-            ):
+            if len(suffix) > 1 and owner.name.endswith(suffix):
                 self._owners.add((kind, owned.namespace, owner.name.removesuffix(suffix)))
 
     def covers(self, workload: Workload) -> bool:

@@ -15,6 +15,7 @@ from mooring.answers.capacity.filling import (
     Warn,
     fill_at_once,
     fill_one_by_one,
+    lay,
     pod_copies,
 )
 from mooring.answers.capacity.gangs import MOST_SIZE, Gang, GangCount, fill_with_gangs, gang_of
@@ -319,17 +320,17 @@ def capacity_of(
     limit = MOST_ONE_BY_ONE if most is None else most
     preempted = Preempted(preempt, count_lower(placer, [copies.pod for copies in kinds]))
     if preempt and preempted.lower_priority:
-        filling = fill_one_by_one(placer, kinds, limit, RoomMaker(loaded, placer, preempted).place)
+        filling = _fill_by_preemption(placer, kinds, limit, RoomMaker(loaded, placer, preempted, most is None))
     else:
         filling = _fill(placer, kinds, most, limit)
-    budgets = budgets_after(placer, filling, limit)
+    budgets = budgets_after(placer, filling, filling.fits)
     by_kind: Counter[str] = Counter()
     for (_, name), number in filling.pods.items():
         by_kind[name] += number
     return Capacity(
         *(kinds, filling.fits, by_kind, budgets.nodes, budgets.limit),
         zones=_zones(loaded),
-        notes=_notes(loaded),
+        notes=[*_notes(loaded), *preempted.notes()],
         preempted=preempted if preempt or preempted.lower_priority else None,
     )
 
@@ -345,6 +346,14 @@ def _fill(placer: CopyPlacer, kinds: Sequence[PodCopies], most: int | None, limi
         if filling is not None and (most is None or filling.fits < most):
             return filling
     return fill_one_by_one(placer, kinds, limit)
+
+
+def _fill_by_preemption(placer: CopyPlacer, kinds: Sequence[PodCopies], limit: int, rooms: RoomMaker) -> Filling:
+    """Place as many as fit without victims at once, if that can be done, and the others one by one."""
+    begun = fill_at_once(placer, kinds[0]) if len(kinds) == 1 else None
+    if begun is not None:
+        begun = lay(placer, kinds[0], begun) if begun.fits < limit else None
+    return fill_one_by_one(placer, kinds, limit, rooms.place, begun)
 
 
 def _notes(loaded: LoadedCluster) -> list[str]:

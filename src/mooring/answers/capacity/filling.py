@@ -231,17 +231,21 @@ def turns(mix: Sequence[PodCopies]) -> Iterator[PodCopies]:
     return cycle([copies for copies in mix for _ in range(copies.in_turn)])
 
 
-MakeRoom = Callable[[PodCopies, Pod, NoFit], Placement | Refusal]
-"""Places a copy that fits nowhere, if others can leave for it."""
+MakeRoom = Callable[[PodCopies, Pod, NoFit], Placement | Refusal | None]
+"""Places a copy that fits nowhere, if others can leave for it. None: the count is to end here, whether it fits or not."""
 
 
 def fill_one_by_one(
-    placer: CopyPlacer, mix: Sequence[PodCopies], most: int, make_room: MakeRoom | None = None
+    placer: CopyPlacer,
+    mix: Sequence[PodCopies],
+    most: int,
+    make_room: MakeRoom | None = None,
+    begun: Filling | None = None,
 ) -> Filling:
     """Place copies in turn until the next one does not fit, or until `most` are placed. `make_room` gets those that fit
-    nowhere."""
-    filling = Filling(cluster=placer.cluster)
-    numbers = {copies.name: count(_first_number(copies)) for copies in mix}
+    nowhere. `begun` has the copies of a single kind that are placed already."""
+    filling = begun or Filling(cluster=placer.cluster)
+    numbers = {copies.name: count(_first_number(copies) + filling.fits) for copies in mix}
     for copies in turns(mix):
         pod, claims = copies.copy(next(numbers[copies.name]))
         placer.add(claims)
@@ -250,13 +254,26 @@ def fill_one_by_one(
             return filling
         outcome = placer.place(pod)
         if make_room is not None and isinstance(outcome, NoFit):
-            outcome = make_room(copies, pod, outcome)
+            room = make_room(copies, pod, outcome)
+            if room is None:
+                return filling
+            outcome = room
         if not isinstance(outcome, Placement):
             filling.refusal = outcome
             return filling
         filling.pods[outcome.node, copies.name] += 1
         filling.fits += 1
     raise AssertionError("turns never end")
+
+
+def lay(placer: CopyPlacer, copies: PodCopies, filling: Filling) -> Filling:
+    """Place the copies of a filling that was worked out at once, so that the count can go on one by one after them."""
+    numbers = count(_first_number(copies))
+    for (node, _), number in filling.pods.items():
+        for _ in range(number):
+            pod, _ = copies.copy(next(numbers))
+            placer.cluster.nodes.place(pod.with_node(node), node)
+    return Filling(filling.pods, filling.fits, cluster=placer.cluster)
 
 
 def _first_number(copies: PodCopies) -> int:

@@ -22,8 +22,9 @@ from mooring.sim.gauge import MAIN
 
 DECISIONS = 40_000
 """How many decisions a search makes if no time is given."""
-NODE_DECISIONS = 200_000_000
-"""Above 5,000 nodes a search makes so many decisions divided by the number of nodes: each takes longer with more nodes."""
+SQUARE_DECISIONS = 800_000_000_000
+"""Above 4,472 nodes a search makes so many decisions divided by the square of the number of nodes, 32,000 for 5,000 and 2,000
+for 20,000: each takes longer with more nodes, and so does all that comes before and after the search."""
 CHANGES = 80
 """The search ends after this number of changes in a row that are in vain. Small clusters need some dozens."""
 SETS = 6
@@ -66,7 +67,7 @@ class SearchEffort:
 
 def effort_for(nodes: int, seconds: float | None) -> SearchEffort:
     """The effort for a cluster with so many nodes: so many seconds, or a number of decisions."""
-    return SearchEffort(min(DECISIONS, NODE_DECISIONS // max(nodes, 1)), seconds)
+    return SearchEffort(min(DECISIONS, SQUARE_DECISIONS // max(nodes, 1) ** 2), seconds)
 
 
 @dataclass(frozen=True, slots=True)

@@ -139,8 +139,19 @@ class WorkloadBook:
         """For each pod its workload and how many pods that should have. A workload that is not in the input should have as
         many as there are: its controller keeps it so."""
         seen: Counter[WorkloadName | None] = Counter()
+        known_scales: dict[tuple[str, ...], tuple[str, int] | None] = {}
 
         def scale(pod: Pod) -> tuple[str, int] | None:
+            """Hot: looked up once for the pods of a controller."""
+            controller = pod.controller()
+            if controller is None:
+                return None
+            key = (pod.namespace, controller.kind, controller.name, pod.labels.get(HASH_LABEL, ""))
+            if key not in known_scales:
+                known_scales[key] = work_out(pod)
+            return known_scales[key]
+
+        def work_out(pod: Pod) -> tuple[str, int] | None:
             owner = self.owner(pod)
             if owner is None:
                 return None

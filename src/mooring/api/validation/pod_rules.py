@@ -2,6 +2,8 @@
 
 from collections.abc import Iterable, Sequence
 
+import msgspec
+
 from mooring.api.validation import field_rules as rules
 from mooring.api.validation.claim_rules import check_claim_spec
 from mooring.api.validation.field_rules import amount, one_of, unique
@@ -19,9 +21,42 @@ HIGHEST_PRIORITY = 2_000_001_000
 """The value of system-node-critical."""
 
 
+_KEPT_SOUND = 4096
+"""How many sound specs are remembered, some 500 bytes each. Pods of a DaemonSet have specs of their own."""
+_encode = msgspec.json.Encoder().encode
+_sound: set[bytes] = set()
+"""Specs without a problem, encoded without the name of the node."""
+
+
 def check_pod(pod: Pod) -> Problems:
-    yield from check_pod_spec("spec", pod.spec)
-    yield from _pod_resources(pod)
+    """Yield the problems of a pod.
+
+    Hot: the pods of one template have equal specs but for the node, so each spec is checked once. For a dump of 200,000
+    pods of 200 templates, checks were 11 of 28 s of reading under a profiler.
+    """
+    key = _template_key(pod.spec)
+    if key in _sound:
+        return
+    problems = [*check_pod_spec("spec", pod.spec), *_pod_resources(pod)]
+    if key is not None and not problems:
+        if len(_sound) >= _KEPT_SOUND:
+            _sound.clear()
+        _sound.add(key)
+    yield from problems
+
+
+def _template_key(spec: pod_spec.PodSpec) -> bytes | None:
+    """A key that specs share if they differ in the node alone. None where the node counts, and for a spec that JSON cannot
+    hold: integers beyond 64 bits, texts that are not Unicode."""
+    if spec.scheduling_gates:
+        return None
+    node_name, spec.node_name = spec.node_name, ""
+    try:
+        return _encode(spec)
+    except (OverflowError, ValueError):
+        return None
+    finally:
+        spec.node_name = node_name
 
 
 def check_pod_spec(path: str, spec: pod_spec.PodSpec) -> Problems:
