@@ -1,5 +1,6 @@
 """Settings that all tests share: where builders are found, and how hypothesis behaves."""
 
+import gc
 import sys
 from collections import Counter
 from pathlib import Path
@@ -13,6 +14,7 @@ sys.path.append(str(Path(__file__).parent.parent / "examples"))
 from how_many import IS_SOAK, PROFILE, examples
 from run_order import in_order
 
+gc.disable()  # until all tests are collected: imports leave next to nothing to collect
 ALL_EXAMPLES = 100
 LEFT_OUT = frozenset(
     Path(__file__).with_name("costly_tests.txt").read_text().splitlines() if PROFILE == "check" else ()
@@ -46,6 +48,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def _is_left_out(item: pytest.Item) -> bool:
     """The long form of a test, which only `make soak` runs, or a costly test, which `make check` does not run."""
     return (not IS_SOAK and item.get_closest_marker("soak") is not None) or item.nodeid.partition("[")[0] in LEFT_OUT
+
+
+def pytest_collection_finish() -> None:
+    """The collector need not look through modules and tests again and again: they stay until the end."""
+    gc.collect()
+    gc.freeze()
+    gc.enable()
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

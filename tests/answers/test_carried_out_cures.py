@@ -10,9 +10,9 @@ from cure_reader import Misleading, Written, carried_out
 from random_pending import a_cluster
 
 import mooring
-from how_many import examples
+from how_many import costly_examples
 
-PARTS = 4
+PARTS = 2
 """In how many parts the random pods are judged, so that they can run beside each other."""
 FULL = 1000
 """How many pending pods are judged in `make soak`."""
@@ -92,7 +92,7 @@ def _has_pod(objects: list[Written], key: str) -> bool:
 @pytest.mark.parametrize("part", range(PARTS))
 def test_every_sentence_that_is_carried_out_places_the_pod(part: int) -> None:
     verdict = Verdict()
-    for objects in islice(pending_clusters(part), examples(FULL) // PARTS):
+    for objects in islice(pending_clusters(part), costly_examples(FULL) // PARTS):
         judge(objects, verdict)
     assert verdict.false == []
     assert len(verdict.without) <= WITHOUT_CURE * verdict.pods

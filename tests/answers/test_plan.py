@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from build import a_node, a_pod
-from how_many import examples
+from how_many import costly_examples
 from mooring.answers.plan.judge import patient
 from mooring.answers.plan.offers import read_offers
 from mooring.answers.plan.plan import Plan, plan
@@ -292,7 +292,7 @@ def steps_of(answer: Plan) -> list[list[KubeObject]]:
 
 
 @pytest.mark.slow
-@settings(max_examples=examples(40), deadline=None)
+@settings(max_examples=costly_examples(40), deadline=None)
 @given(
     nodes=st.lists(st.tuples(st.sampled_from(["1", "4"]), zones), max_size=3),
     pods=st.lists(st.tuples(requests, zones, st.integers(0, 1), st.booleans()), min_size=1, max_size=8),

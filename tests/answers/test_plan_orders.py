@@ -191,7 +191,14 @@ def test_nodes_that_hold_in_some_orders_are_told_where_limits_allow_no_others() 
     assert "no nodes were found that hold in all" in "\n".join(answer.summary())
 
 
-@pytest.mark.parametrize("seed", [2, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 6, 10, 13, 16))])
+SEEDS = [
+    2,
+    pytest.param(10, marks=pytest.mark.slow),
+    *(pytest.param(each, marks=pytest.mark.soak) for each in (1, 6, 13, 16)),
+]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
 def test_generated_plans_hold_in_orders_that_they_have_not_seen(seed: int) -> None:
     case = a_case(seed)
     loaded = load(case.objects)

@@ -104,7 +104,12 @@ def run(config: JsonObject) -> Iterator[Process]:
             popen.wait(PATIENCE_S)
 
 
-@pytest.fixture(params=[up, run], ids=["mooring up", "mooring run"])
+NAMES = ["mooring up", "mooring run"]
+both = pytest.mark.parametrize("start", [up, run], ids=NAMES)
+"""For tests of what the two do in ways of their own. `make soak` runs all of them with both."""
+
+
+@pytest.fixture(params=[up, pytest.param(run, marks=pytest.mark.soak)], ids=NAMES)
 def start(request: pytest.FixtureRequest) -> Start:
     chosen: Start = request.param
     return chosen
@@ -174,6 +179,7 @@ def test_a_pod_that_no_node_passes_for_is_told_why_and_tried_again(start: Start)
             assert cluster.wait(f"{POD_PATH}/pod", is_placed)["spec"]["nodeName"] == "node-0002"
 
 
+@both
 def test_an_extender_binds(start: Start) -> None:
     with an_extender() as extender, start(a_config(extender, bindVerb="bind")) as cluster:
 
@@ -200,6 +206,7 @@ def test_an_extender_binds(start: Start) -> None:
         assert f"Successfully assigned default/pod to {sent['Node']}" in [e["note"] for e in notes["items"]]
 
 
+@both
 def test_a_dead_extender_is_an_error_of_the_pod_alone(start: Start) -> None:
     with an_extender() as extender:
         managed = [{"name": "example.com/gpu", "ignoredByScheduler": True}]

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from how_many import examples
+from how_many import costly_examples
 from running_cluster import Process, a_process
 
 pytestmark = pytest.mark.slow
 
-KILLS = examples(20)
+KILLS = costly_examples(30)
 WRITERS = 4
 FEWEST_WRITES = 25
 PODS = "/api/v1/namespaces/default/pods"
