@@ -16,7 +16,7 @@ from mooring.kit.clock import NS_PER_S, VirtualClock
 _MOST_STEPS = 10_000
 
 
-def _raise(text: str, fault: Exception) -> None:
+def _raise(text: str, fault: Exception | None) -> None:
     raise AssertionError(text) from fault
 
 

@@ -34,7 +34,7 @@ def a_workload(name: str, replicas: int = 1, image: str = "shop:1", **spec: Any)
     return {"metadata": {"name": name}, "spec": {**held, **spec}}
 
 
-def raise_fault(text: str, fault: Exception) -> None:
+def raise_fault(text: str, fault: Exception | None) -> None:
     """A controller's own fault ends the test."""
     raise AssertionError(text) from fault
 

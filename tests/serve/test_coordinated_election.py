@@ -199,7 +199,7 @@ def _replaced(new: JsonObject, held: JsonObject) -> JsonObject:
     return new
 
 
-def _raise(text: str, fault: Exception) -> None:
+def _raise(text: str, fault: Exception | None) -> None:
     raise AssertionError(text) from fault
 
 

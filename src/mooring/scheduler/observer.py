@@ -16,7 +16,7 @@ from mooring.framework.contract.plugin_caller import PluginCaller
 from mooring.framework.contract.points import Nomination
 from mooring.framework.kept.kept_answers import KeptAnswers
 from mooring.framework.profile.profiles import Profile
-from mooring.kit.forwarding import forward
+from mooring.kit.callbacks import forward
 from mooring.kit.metrics import MetricRegistry
 from mooring.model.pod import Pod
 from mooring.queue.entry import QueuedPod, QueueListeners

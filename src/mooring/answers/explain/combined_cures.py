@@ -130,7 +130,8 @@ class CombinedSearch:
             node = patient.node_for(patient.pod) if made else None
             return [patient.cure(None, node)] if node is not None else []
         if len(made) < MOST_CHANGES:
-            is_described = any(change.node == name and change.edits for change in made)  # such a node is not changed then
+            # A node that is described gets what it needs in its description.
+            is_described = any(change.node == name and change.edits for change in made)
             for change in changes_for(patient, row, reason):
                 if not is_described or change.apply_to_node is None:
                     self._push(name, patient, change)

@@ -10,8 +10,8 @@ from typing import Any, cast
 import msgspec
 
 from mooring.framework.contract.plugin_caller import ERROR, SUCCESS, M, PluginCaller, Wrap
+from mooring.kit.callbacks import forward
 from mooring.kit.clock import NS_PER_S, Clock
-from mooring.kit.forwarding import forward
 from mooring.kit.spans import Attributes, TraceSpan
 
 # ---- The trace of one attempt to schedule a pod, from the queue to the end of its binding cycle.

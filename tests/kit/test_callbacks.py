@@ -1,6 +1,6 @@
 """An object around another one has the methods of that one, but for those of its own."""
 
-from mooring.kit.forwarding import forward
+from mooring.kit.callbacks import forward
 
 
 class Seam:
