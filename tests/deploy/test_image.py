@@ -16,6 +16,7 @@ import pytest
 from dockerfile import ROOT, ScratchStage, environment_of, instructions, stages
 
 from deploying import DEPLOY, flags_of
+from how_many import IS_SOAK
 from mooring.kit.version import VERSION
 
 LOCKS = ("build.lock", "image.lock")
@@ -128,11 +129,11 @@ def tree_of(folder: Path) -> dict[str, str]:
     }
 
 
-@pytest.mark.soak
+@pytest.mark.slow
 def test_the_steps_give_the_same_files_twice_and_the_program_writes_none_of_them(tmp_path: Path) -> None:
-    """Twice in one folder: programs of an environment name the folder they are in."""
+    """Twice in one folder: programs of an environment name the folder they are in. Only `make soak` repeats the steps."""
     trees: list[dict[str, str]] = []
-    for _ in range(2):
+    for _ in range(2 if IS_SOAK else 1):
         if trees:
             (tmp_path / "root").rename(tmp_path / "first")
         ScratchStage(tmp_path / "root").carry_out(stages()[0])
