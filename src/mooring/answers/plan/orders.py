@@ -106,6 +106,8 @@ class OrderTrials:
         self.trials, self.demand, self._fits_now = trials, demand, fits_now
         self.orders = arrival_orders(trials, demand, pods)
         self._spare = spare_orders(trials, demand, pods)
+        self._known: dict[tuple[object, ...], tuple[Sequence[Pod], int]] = {}
+        """By order and steps: the pods that were left, and the decisions made. A search asks for every third again."""
 
     @property
     def number(self) -> int:
@@ -120,7 +122,18 @@ class OrderTrials:
         return walk
 
     def left_in(self, order: ArrivalOrder, steps: Sequence[Additions]) -> Sequence[Pod]:
-        """The pods that stay pending."""
+        """The pods that stay pending. Decisions that were made before count again, so that a search ends as early."""
+        key = order.seed, order.is_one_by_one, *steps
+        known = self._known.get(key)
+        if known is None:
+            before = self.trials.decisions
+            left = self._tried_in(order, steps)
+            self._known[key] = left, self.trials.decisions - before
+            return left
+        self.trials.decisions += known[1]
+        return known[0]
+
+    def _tried_in(self, order: ArrivalOrder, steps: Sequence[Additions]) -> Sequence[Pod]:
         walk = self.walk(order)
         for step in order.arrivals(steps):
             if not walk.left:
