@@ -15,6 +15,7 @@ from how_many import IS_SOAK, PROFILE, examples
 from run_order import in_order
 
 gc.disable()  # until all tests are collected: imports leave next to nothing to collect
+THRESHOLDS = gc.get_threshold()
 ALL_EXAMPLES = 100
 LEFT_OUT = frozenset(
     Path(__file__).with_name("costly_tests.txt").read_text().splitlines() if PROFILE == "check" else ()
@@ -51,10 +52,14 @@ def _is_left_out(item: pytest.Item) -> bool:
 
 
 def pytest_collection_finish() -> None:
-    """The collector need not look through modules and tests again and again: they stay until the end."""
-    gc.collect()
-    gc.freeze()
     gc.enable()
+
+
+def pytest_runtest_teardown() -> None:
+    """Take back what a command that ran in this process did to the collector: otherwise its garbage stays to the end."""
+    if gc.get_threshold() != THRESHOLDS:
+        gc.set_threshold(*THRESHOLDS)
+        gc.unfreeze()
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
