@@ -204,8 +204,7 @@ def test_rewards_count_nodes_in_use_and_room_that_typical_pods_cannot_use() -> N
     env = mooring.gym.SchedulingEnv([a_node("a", 2), a_node("b", 2), *PODS[:2]], reward=mooring.gym.used_nodes)
     env.reset(seed=1)
     assert [env.step(0)[1], env.step(0)[1]] == [-1, 0]
-    pods = load([a_pod("one", 1500, 64), a_pod("two", 500, 64)]).pending()
-    fragmentation = mooring.gym.Fragmentation(pods, ("cpu",))
+    fragmentation = mooring.gym.Fragmentation([a_pod("one", 1500, 64), a_pod("two", 500, 64)], ("cpu",))
     measured: list[float] = []
 
     def reward(outcome: mooring.gym.StepOutcome) -> float:

@@ -1,13 +1,15 @@
 """Rewards of the environment for agents: functions of the outcome of a step. Write your own in the same form."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mooring.cluster.nodes.table import NodeTable
+from mooring.inputs.input_errors import InputError
+from mooring.inputs.loaded_cluster import Objects, load
 from mooring.model.pod import Pod
 
 TYPICAL = 24
@@ -44,16 +46,20 @@ def used_nodes(outcome: StepOutcome) -> float:
 class Fragmentation:
     """Less the growth of fragmentation: the share of a resource that is free on nodes where a typical pod does not fit.
 
-    The measure is an expectation over the requests of `pods`, weighed by how often they occur. It is worked out for the nodes
-    of the table alone, so one object serves one environment.
+    The measure is an expectation over the requests of `typical` pods (files or manifests), weighed by how often they occur.
+    One object serves one environment.
     """
 
-    def __init__(self, pods: Iterable[Pod], resources: Sequence[str] = ("cpu", "memory"), of: str = "cpu") -> None:
+    def __init__(self, typical: Objects, resources: Sequence[str] = ("cpu", "memory"), of: str = "cpu") -> None:
+        """Raises InputError for pods that cannot be used."""
         self._resources, self._of = tuple(resources), of
+        pods = load(typical).pods()
+        if not pods:
+            raise InputError("typical: there is no pod to measure fragmentation with")
         counted = Counter(tuple(pod.shape.request.get(name, 0) for name in self._resources) for pod in pods)
-        typical = counted.most_common(TYPICAL)
-        self._requests: NDArray[np.int64] = np.array([request for request, _ in typical], np.int64)
-        self._shares: NDArray[np.float64] = np.array([count for _, count in typical]) / sum(n for _, n in typical)
+        frequent = counted.most_common(TYPICAL)
+        self._requests: NDArray[np.int64] = np.array([request for request, _ in frequent], np.int64)
+        self._shares: NDArray[np.float64] = np.array([count for _, count in frequent]) / sum(n for _, n in frequent)
         self._before: tuple[int, float] | None = None
 
     def __call__(self, outcome: StepOutcome) -> float:
