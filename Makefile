@@ -128,8 +128,9 @@ dist: $(READY)  ## wheel and sdist in dist/, checked; equal byte for byte for on
 version: $(READY)  ## write the version of src/mooring/kit/version.py into the files that have to name it
 	$(PY) tools/stamp_version.py
 
-chart: $(READY)  ## write the table of values in the README of the Helm chart
+chart: $(READY)  ## write the table of values in the README of the Helm chart, and the dashboard for Grafana
 	$(PY) tools/chart_readme.py
+	$(PY) tools/grafana_dashboard.py
 
 lock: pyproject.toml  ## pin the newest versions, with hashes, of what development, `make run` and the image need
 	rm -rf $(VENV)-lock

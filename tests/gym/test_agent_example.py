@@ -10,8 +10,6 @@ from click.testing import CliRunner
 
 from mooring.cli.main import main
 
-pytest.importorskip("gymnasium", reason="gymnasium is not installed: pip install 'mooring[gym]'")
-
 ROOT = Path(__file__).parent.parent.parent
 NOTEBOOK = ROOT / "examples" / "agents" / "train.ipynb"
 

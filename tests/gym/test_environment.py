@@ -4,20 +4,17 @@ import warnings
 from pathlib import Path
 from typing import Any
 
+import gymnasium
 import numpy as np
 import pytest
+from gymnasium.utils.env_checker import check_env
 
+import mooring.gym
 from mooring.embedded.embedded_cluster import EmbeddedSettings
 from mooring.framework import config as configuration
 from mooring.inputs.loaded_cluster import load
 from mooring.sim.simulation import Simulation
 from virtual_cluster import VirtualCluster
-
-gymnasium = pytest.importorskip("gymnasium", reason="gymnasium is not installed: pip install 'mooring[gym]'")
-
-from gymnasium.utils.env_checker import check_env  # noqa: E402 (after the check that it is there)
-
-import mooring.gym  # noqa: E402
 
 POLICY = '''
 import numpy as np

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -174,8 +175,6 @@ def test_a_policy_is_a_function_of_a_file(tmp_path: Path) -> None:
 
 
 def test_a_model_in_onnx_answers_as_the_function_that_it_was_made_from(tmp_path: Path) -> None:
-    onnx = pytest.importorskip("onnx", reason="onnx is not installed: pip install onnx")
-    pytest.importorskip("onnxruntime", reason="onnxruntime is not installed: pip install 'mooring[gym]'")
     helper, floats = onnx.helper, onnx.TensorProto.FLOAT
     weights = np.array([[0.0], [-1.0], [0.0]], np.float32)
     graph = helper.make_graph(
