@@ -128,8 +128,9 @@ dist: $(READY)  ## wheel and sdist in dist/, checked; equal byte for byte for on
 version: $(READY)  ## write the version of src/mooring/kit/version.py into the files that have to name it
 	$(PY) tools/stamp_version.py
 
-chart: $(READY)  ## write the table of values in the README of the Helm chart
+chart: $(READY)  ## write the table of values in the README of the Helm chart, and the dashboard for Grafana
 	$(PY) tools/chart_readme.py
+	$(PY) tools/grafana_dashboard.py
 
 lock: pyproject.toml  ## pin the newest versions, with hashes, of what development, `make run` and the image need
 	rm -rf $(VENV)-lock
@@ -154,7 +155,7 @@ $(RUNS): pyproject.toml requirements.lock deploy/build.lock
 	@touch $@
 
 $(READY): $(RUNS) $(LOCK) requirements-uv.lock
-	@echo "Installing what development needs into $(VENV): 130 packages more, once."
+	@echo "Installing what development needs into $(VENV): 135 packages more, once."
 	@$(PINNED) -r requirements-uv.lock
 	@$(QUICKLY) -r $(LOCK) || $(PINNED) -r $(LOCK)
 	@touch $@

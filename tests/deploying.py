@@ -29,7 +29,7 @@ def refusals_of(items: list[Item]) -> list[str]:
     for item in items:
         resource = BY_KIND.get((item["apiVersion"], item["kind"]))
         if resource is None:
-            assert item["kind"] == "ServiceMonitor", item["kind"]
+            assert item["kind"] in ("ServiceMonitor", "PrometheusRule"), item["kind"]
             continue
         path = path_of(resource, namespace=item["metadata"].get("namespace", "default"))
         reply = ask(api, "POST", path, item, fieldValidation="Strict")

@@ -21,6 +21,7 @@ from programs import (
     MAKE,
     NODE,
     PROGRAMS,
+    PROMTOOL,
     ROOT,
     WEB_PACKAGES,
     ZSH,
@@ -38,6 +39,7 @@ RUN_WITHOUT: dict[Program, tuple[str, ...]] = {
         *("tests/test_adding_a_kind.py", "tests/test_adding_a_command.py", "tests/test_adding_a_controller.py"),
         *("tests/test_bench_records.py", "-k", "test_adding or wheel or sdist or installed or twine or day or dirty"),
     ),
+    PROMTOOL: ("tests/deploy/test_monitoring.py", "-k", "promtool"),
     CHROMIUM: (
         "tests/browser",
         "tests/docs/test_site.py",

@@ -102,6 +102,7 @@ from mooring.framework.contract.status import (
     curable,
     final,
 )
+from mooring.framework.contract.totals_point import TotalsPlugin
 from mooring.framework.contract.waiting import WaitingPod, WaitingPods
 from mooring.kit.choice import choose
 from mooring.kit.heap import KeyedHeap
@@ -130,7 +131,7 @@ __all__ += ["Handle", "NodeView", "PlacementView", "PlainPlugin", "Plugin", "Pod
 __all__ += ["BindPlugin", "FilterPlugin", "PermitPlugin", "PlacementGeneratePlugin", "PlacementScorePlugin"]
 __all__ += ["PostBindPlugin", "PostFilterPlugin", "PreBindPlugin", "PreEnqueuePlugin", "PreFilterExtensions"]
 __all__ += ["PreFilterPlugin", "PreScorePlugin", "QueueSortPlugin", "ReservePlugin", "ScorePlugin"]
-__all__ += ["PlacementFeasiblePlugin", "PodGroupPostFilterPlugin"]
+__all__ += ["PlacementFeasiblePlugin", "PodGroupPostFilterPlugin", "TotalsPlugin"]
 
 # Arguments of the points, and what an answer depends on.
 __all__ += ["CycleState", "FitError", "Need", "PodGroupAssignments", "PodGroupContext", "PodGroupPlacement", "PodPart"]

@@ -57,7 +57,12 @@ PARTS: dict[str, list[Any]] = {
     "observed": [
         {},
         {"service": {"enabled": False}},
-        {"serviceMonitor": {"enabled": True, "labels": {"release": "p"}}, "service": {"annotations": {"a": "b"}}},
+        {
+            "serviceMonitor": {"enabled": True, "labels": {"release": "p"}},
+            "prometheusRule": {"enabled": True, "labels": {"release": "p"}},
+            "grafanaDashboard": {"enabled": True},
+            "service": {"annotations": {"a": "b"}},
+        },
     ],
     "placed": [
         {},
@@ -279,3 +284,13 @@ def test_helm_installs_the_chart_on_a_cluster_and_says_what_to_do_next() -> None
         notes = done.stdout.partition("NOTES:")[2]
         assert "Its lease has to be team/sched." in notes and "metrics" not in notes
         assert cluster.ask("GET", "/api/v1/namespaces/team/services/sched").code == 404
+
+
+def test_alerts_and_the_dashboard_are_those_of_the_files() -> None:
+    items = rendered({"prometheusRule": {"enabled": True}, "grafanaDashboard": {"enabled": True}})
+    files = CHART / "files"
+    assert the(items, "PrometheusRule")["spec"] == yaml.safe_load((files / "rules.yaml").read_text())
+    boards = [item for item in items if item["metadata"]["name"] == "sched-grafana-dashboard"]
+    assert boards[0]["metadata"]["labels"]["grafana_dashboard"] == "1"
+    assert boards[0]["data"] == {"mooring.json": (files / "dashboard.json").read_text()}
+    assert not [item for item in rendered() if item["kind"] == "PrometheusRule"]

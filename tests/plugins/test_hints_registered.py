@@ -13,6 +13,7 @@ NODE_ADD_LABEL = Action.ADD | Action.UPDATE_NODE_LABEL
 CHANGED = Action.ADD | Action.UPDATE
 
 REGISTERED: dict[str, set[tuple[str, Action, str]] | None] = {
+    "AgentScore": set(),
     "SchedulingGates": {("TargetPod", Action.UPDATE_POD_SCHEDULING_GATES_ELIMINATED, ALWAYS)},
     "NodeUnschedulable": {
         ("Node", Action.ADD | Action.UPDATE_NODE_TAINT, HINTED),

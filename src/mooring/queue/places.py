@@ -216,6 +216,11 @@ class Places:
         """Whether `pop_early` would find a pod."""
         return self.pops_early and bool(self.backoff.rejected.live)
 
+    def peek(self) -> QueuedEntity | None:
+        """The pod, or pod group, that the queue would hand out next, left where it is."""
+        first = self.active.peek()
+        return first if first is not None or not self.has_early() else self.backoff.rejected.peek()
+
     def pop_early(self) -> QueuedEntity | None:
         """The rejected pod whose backoff ends first: there is nothing else to do (gate SchedulerPopFromBackoffQ)."""
         entry = self.backoff.pop_early() if self.pops_early else None

@@ -167,6 +167,11 @@ class Scheduler:
         core = self.core
         return core.extender_calls.suspension is None and core.queue.has_next()
 
+    def next_pod(self) -> Pod | None:
+        """The pod that `attempt` would try; None if no pod is ready, or a pod group comes next."""
+        entry = self.core.queue.places.peek() if self.has_work() else None
+        return entry.pod if isinstance(entry, QueuedPod) else None
+
     def carry_out(self, do: Callable[[Intent], None]) -> None:
         """Do every intent, and those that follow from doing one. For drivers whose intents are done at once."""
         outbox, waiting_pods = self.core.outbox, self.core.services.waiting

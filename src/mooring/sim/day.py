@@ -216,6 +216,27 @@ class Day:
                 on_progress(self._arrived, self._planned)
         return self._report(told)
 
+    def until_attempt(self, until_ns: int | None = None) -> bool:
+        """Let everything happen that comes before the next attempt, which `attempt` makes. False at the end of the day, or
+        when so much time has passed. For callers that decide between attempts."""
+        end_ns = None if until_ns is None else START_NS + until_ns
+        while not self._simulated.scheduler.has_work() or self._is_planned_now():
+            if not self._step(end_ns):
+                return False
+        return True
+
+    def attempt(self) -> None:
+        """Make the attempt that `until_attempt` led to."""
+        self._step(None)
+
+    def has_more(self) -> bool:
+        """Whether pods wait for a node, or are still to come."""
+        return self._next is not None or any(stay.bound_ns is None for stay in self._stays.values())
+
+    def _is_planned_now(self) -> bool:
+        planned_ns = self._planned_ns()
+        return planned_ns is not None and planned_ns <= self._simulated.clock.now_ns()
+
     def pending_keys(self) -> list[str]:
         """The pods that are there and have no node, in the order of their arrival."""
         return [stay.arrival.pod.key for stay in self._stays.values() if stay.bound_ns is None]

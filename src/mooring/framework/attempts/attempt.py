@@ -25,10 +25,12 @@ from mooring.framework.contract.points import (
     Scores,
 )
 from mooring.framework.contract.status import SKIP_SHAPE, SKIPS, Code, FoundRejection, Rejection, describe, final
+from mooring.framework.contract.totals_point import TotalsPlugin
 from mooring.framework.kept.asking import (
     AttemptError,
     ask_filter,
     ask_score,
+    ask_totals,
     concerns,
     count_rows,
     filtering,
@@ -268,7 +270,10 @@ class Attempt:
         return self._pre_score_and_score(feasible, partial(self._totals, explain=explain))
 
     def best(self, verdicts: Verdicts) -> ScoreCard | MaskedTotals | None:
-        """Score the nodes that passed, where only the best one is wanted; None: fewer than two passed."""
+        """Score the nodes that passed, where only the best one is wanted; None: fewer than two passed, or a plugin of the
+        profile has the last word about their totals."""
+        if self.runner.judge is not None:
+            return None
         is_for_all = self._rejects_nothing(verdicts)
         feasible = FeasibleRows.all(len(verdicts.first)) if is_for_all else FeasibleRows(verdicts.first)
         if feasible.count < 2:
@@ -284,6 +289,8 @@ class Attempt:
         """Sum the weighted scores of the feasible rows. Kept scores are summed already; only other plugins are asked, but
         `explain` asks all plugins to show the part of each."""
         runner, context, rows = self.runner, self.context, feasible.rows
+        if runner.judge is not None and (judged := self._judged(runner.judge, feasible, explain)) is not None:
+            return judged
         if not runner.scores:
             return ScoreCard(rows, np.ones(count_rows(context, rows), np.int64))
         kept_sum = self._memo.score_sum(context)
@@ -297,6 +304,27 @@ class Attempt:
             if explain:
                 card.by_plugin[plugin.name] = np.zeros(len(card.totals), np.int64) + weighted
         return card
+
+    def _judged(self, judge: TotalsPlugin, feasible: FeasibleRows, explain: bool) -> ScoreCard | None:
+        """The totals that a plugin decided on; None: it leaves them to the sum of the scores."""
+        context, rows = self.context, feasible.rows
+        totals = ask_totals(judge, context, rows, partial(self._normalized, feasible))
+        if totals is None:
+            return None
+        return ScoreCard(rows, totals, by_plugin={judge.name: totals} if explain else {})
+
+    def _normalized(self, feasible: FeasibleRows) -> dict[str, Scores]:
+        """The normalized scores of each plugin that has a say about this pod, without weights."""
+        found: dict[str, Scores] = {}
+        count = count_rows(self.context, feasible.rows)
+        for index, plugin in enumerate(self.runner.scores):
+            if plugin is self.runner.judge:
+                continue
+            has_say = plugin.name not in self._no_score and concerns(plugin, self.context, scoring)
+            found[plugin.name] = np.zeros(count, np.int64) + (
+                self._scores_of(index, plugin, feasible) if has_say else 0
+            )
+        return found
 
     def _find_best(self, feasible: FeasibleRows) -> ScoreCard | MaskedTotals:
         """Hot: where all asked scores give one number for all nodes, only what is kept tells nodes apart."""

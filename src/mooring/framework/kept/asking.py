@@ -3,7 +3,7 @@
 Whatever a plugin raises, and an answer of another form, ends the attempt with that plugin named; never the scheduler.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TypeVar
 
 import numpy as np
@@ -13,6 +13,7 @@ from mooring.framework.contract.context import SchedulingContext
 from mooring.framework.contract.plugin_caller import unwrapped
 from mooring.framework.contract.points import Codes, FilterPlugin, Plugin, Rows, ScorePlugin, Scores
 from mooring.framework.contract.status import describe
+from mooring.framework.contract.totals_point import TotalsPlugin
 
 P = TypeVar("P", bound=Plugin)
 
@@ -70,6 +71,22 @@ def ask_score(plugin: ScorePlugin, context: SchedulingContext, rows: Rows) -> Sc
     if scores is not None and not plugin.is_in_range and not plugin.normalizes():
         _check_range(plugin, scores)
     return scores
+
+
+def ask_totals(
+    plugin: TotalsPlugin, context: SchedulingContext, rows: Rows, scores: Callable[[], Mapping[str, Scores]]
+) -> Scores | None:
+    """The totals of a plugin that has the last word about them; None: it leaves them to the sum of the scores."""
+    try:
+        totals = context.wrap("Score", plugin.name, plugin.totals)(context, rows, scores)
+        if totals is None:
+            return None
+        _check_form(totals, count_rows(context, rows), "totals")
+        return totals.astype(np.int64)
+    except AttemptError:
+        raise  # another plugin failed, and is named
+    except Exception as fault:
+        raise AttemptError(f"{scoring(plugin)}: {describe(fault)}") from fault
 
 
 def ask_filter_row(plugin: FilterPlugin, context: SchedulingContext, row: int) -> int:

@@ -1,6 +1,6 @@
 """A profile made ready for attempts: its plugins with what their answers depend on, which is checked once, at the start."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import lru_cache, partial
 from typing import Any
 from weakref import ref
@@ -14,8 +14,9 @@ from mooring.cluster.nodes.table import NodeTable
 from mooring.framework.config.problems import show
 from mooring.framework.contract.context import SchedulingContext
 from mooring.framework.contract.plugin_caller import PluginCaller
-from mooring.framework.contract.points import Plugin, Reads, Rows
+from mooring.framework.contract.points import Plugin, Reads, Rows, ScorePlugin
 from mooring.framework.contract.status import SKIP, SKIP_FOR_NOW, SKIP_SHAPE, SKIPS, describe
+from mooring.framework.contract.totals_point import TotalsPlugin
 from mooring.framework.kept.asking import AttemptError, ask_filter, ask_filter_row, ask_score, ask_score_row
 from mooring.framework.kept.feasible import PASSED, FeasibleRows
 from mooring.framework.kept.memo import OutcomeBook, ShapeMemo, ShapeOutcomes
@@ -123,6 +124,8 @@ class PreparedProfile:
         self.filter_reads = [_reads_of(plugin, "filter", "pre_filter") for plugin in self.filters]
         self.score_reads = [_reads_of(plugin, "score", "pre_score") for plugin in self.scores]
         self.weights = [profile.weights[plugin.name] for plugin in self.scores]
+        self.judge = _judge(self.scores)
+        """The plugin that has the last word about totals, if there is one."""
         asked = _asked(profile.pre_filters, "pre_filter"), _asked(profile.pre_scores, "pre_score")
         self.asked = [
             (point, plugin, part)
@@ -210,6 +213,17 @@ class PreparedProfile:
     def forgetful_memo(self) -> ShapeMemo:
         """A memo for one attempt that shares nothing with others: what is asked in a what-if is forgotten with it."""
         return ShapeMemo(tuple(PartMemo(questions, ByteCount()) for questions in self.parts), self.part_places)
+
+
+def _judge(scores: Sequence[ScorePlugin]) -> TotalsPlugin | None:
+    """The TotalsPlugin of a profile. Raises ValueError if there are several: each would have the last word."""
+    judges = [plugin for plugin in scores if isinstance(plugin, TotalsPlugin)]
+    if len(judges) > 1:
+        names = ", ".join(plugin.name for plugin in judges)
+        raise ValueError(
+            f"a profile can have one plugin that decides about totals, and {names} do: disable all but one"
+        )
+    return judges[0] if judges else None
 
 
 @lru_cache(maxsize=1024)
