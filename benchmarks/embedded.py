@@ -20,7 +20,7 @@ from mooring.apiclient.client import ApiClient
 from mooring.apiclient.kubeconfig.loading import find_connection
 from mooring.apiserver.resource_api import ResourceApi
 from mooring.app.node_actions import own_connection
-from mooring.controllers.nodes.simulated_nodes import make_nodes
+from mooring.controllers.nodes.simulated_nodes import missing_nodes
 from mooring.embedded.embedded_cluster import EmbeddedCluster
 from mooring.embedded.seeding import seed
 from mooring.kit.process import relax_collector
@@ -38,7 +38,7 @@ SENDERS = 32
 
 def in_process(nodes: int, pods: int) -> dict[str, Any]:
     cluster = EmbeddedCluster()
-    seed(cluster.api, make_nodes(nodes))
+    seed(cluster.api, missing_nodes(nodes, ()))
     cluster.settle()
     relax_collector()
     begin, begin_cpu = time.perf_counter(), time.process_time()

@@ -28,7 +28,7 @@ from mooring.apiclient.client import ApiClient
 from mooring.apiclient.kubeconfig.loading import find_connection
 from mooring.apiclient.lean_client import LeanClient
 from mooring.app.node_actions import own_connection
-from mooring.controllers.nodes.simulated_nodes import make_nodes
+from mooring.controllers.nodes.simulated_nodes import missing_nodes
 
 PODS = "/api/v1/namespaces/default/pods"
 SENDERS = 16
@@ -46,7 +46,7 @@ def pod(name: str, node: str = "") -> dict[str, Any]:
 
 
 def serve(nodes: int, placed: int, pods: int, dashboards: int) -> int:
-    made = make_nodes(nodes)
+    made = missing_nodes(nodes, ())
     items = [*made, *(pod(f"old-{i}", made[i % nodes]["metadata"]["name"]) for i in range(placed))]
     with tempfile.TemporaryDirectory() as folder:
         dump = Path(folder) / "cluster.json"

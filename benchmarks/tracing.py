@@ -18,7 +18,7 @@ import time
 import msgspec
 
 from mooring.cli.recording_options import start_tracing
-from mooring.controllers.nodes.simulated_nodes import make_nodes
+from mooring.controllers.nodes.simulated_nodes import missing_nodes
 from mooring.framework import config
 from mooring.framework.contract.intents import Bind
 from mooring.kit.clock import SteadyClock
@@ -73,7 +73,7 @@ def _scheduler(tracing: Tracing, nodes: int) -> Scheduler:
     clock = SteadyClock()
     observer, _ = tracing.observe(SchedulerMetrics(clock), clock)
     scheduler = build_scheduler(config.default(), clock, listeners=SchedulerListeners(observer=observer))
-    for node in make_nodes(nodes):
+    for node in missing_nodes(nodes, ()):
         scheduler.handle(ObjectAdded(msgspec.convert(node, Node)))
     return scheduler
 

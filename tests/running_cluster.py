@@ -28,7 +28,7 @@ from urllib.parse import urlencode, urlsplit
 import yaml
 
 from mooring.app.up import EmbeddedService, ServiceSettings, serving
-from mooring.controllers.nodes.simulated_nodes import make_nodes
+from mooring.controllers.nodes.simulated_nodes import missing_nodes
 from mooring.embedded.embedded_cluster import EmbeddedCluster, EmbeddedSettings
 from mooring.embedded.seeding import seed
 
@@ -273,7 +273,7 @@ def a_neighbour(
 
         async def live() -> None:
             cluster = EmbeddedCluster(EmbeddedSettings(data_dir=chosen.data_dir), report=report)
-            assert not seed(cluster.api, [*make_nodes(nodes), *items])
+            assert not seed(cluster.api, [*missing_nodes(nodes, ()), *items])
             async with serving(cluster, chosen, report) as service:
                 started.append(service)
                 is_started.set()

@@ -11,7 +11,8 @@ from mooring.answers.form.utilisation import GroupUse, Utilisation
 from mooring.answers.trial.changing_cluster import BlockedPod, GonePod, PreemptedPod
 from mooring.answers.trial.workload_book import WorkloadName
 from mooring.answers.what_if.changed_groups import ChangedGroup, changed_groups, told_changes
-from mooring.answers.what_if.difference import MovedPod, PendingPod, PlacedPod, WhatIf
+from mooring.answers.what_if.difference import WhatIf
+from mooring.answers.what_if.difference_form import MovedPod, PendingPod, PlacedPod
 from mooring.sim.group_states import GroupState
 
 BEFORE = GroupUse(2, 0, 5, {"cpu": (2000, 4000), "memory": (0, 0), "gpu/x": (1, 2)})
@@ -19,20 +20,20 @@ AFTER = GroupUse(1, 1, 3, {"cpu": (1000, 4000), "memory": (2, 4)})
 GANG = ChangedGroup("ns/gang", "pending", {"ns/g0": "", "ns/g1": "n1"}, 2, "too few. preemption: none")
 ANSWER = WhatIf(
     changes=["drain n1", "scale Deployment/web=3"],
-    moved=[MovedPod("ns/moved", "n1", "n2")],
+    moved=[MovedPod.of("ns/moved", "n1", "n2")],
     pending=[
-        PendingPod("ns/again", "", "as before", is_new=False),
-        PendingPod("ns/driven", "n1", "no room. preemption: not helpful", is_new=False),
-        PendingPod("ns/fresh", "", "claim preemption: x", is_new=True),
-        PendingPod("ns/g0", "", "too few", is_new=False),
+        PendingPod.of("ns/again", "", "as before", True, False),
+        PendingPod.of("ns/driven", "n1", "no room. preemption: not helpful", False, False),
+        PendingPod.of("ns/fresh", "", "claim preemption: x", False, True),
+        PendingPod.of("ns/g0", "", "too few", True, False),
     ],
-    placed=[PlacedPod("ns/new", "n2", is_new=True), PlacedPod("ns/old", "n2", is_new=False)],
-    preempted=[PreemptedPod("ns/weak", "n2", "ns/new"), PreemptedPod("ns/dead", "n2", "ns/new")],
+    placed=[PlacedPod.of("ns/new", "n2", True), PlacedPod.of("ns/old", "n2", False)],
+    preempted=[PreemptedPod.of("ns/weak", "n2", "ns/new"), PreemptedPod.of("ns/dead", "n2", "ns/new")],
     gone=[
-        GonePod("ns/asked", "n1", "it is deleted", is_wanted=True),
-        GonePod("ns/lost", "n1", "its node is removed", is_wanted=False),
+        GonePod.of("ns/asked", "n1", "it is deleted", True),
+        GonePod.of("ns/lost", "n1", "its node is removed", False),
     ],
-    blocked=[BlockedPod("ns/kept", "n1", "budget", "needs 2 healthy pods and has 2")],
+    blocked=[BlockedPod.of("ns/kept", "n1", "budget", "needs 2 healthy pods and has 2")],
     before=Utilisation(BEFORE, {"x": BEFORE}, {"p": BEFORE}, {}),
     after=Utilisation(AFTER, {"x": AFTER, "y": AFTER}, {"p": AFTER}, {"n2": AFTER}),
     after_nodes={"ns/weak": "n3"},
@@ -65,7 +66,7 @@ OUTCOMES = {
     "one pod that stays pending": ({"pending": [ANSWER.pending[0]]}, "1 pod was pending before and still is"),
     "two pods that are lost": ({"gone": [ANSWER.gone[1]] * 2}, "2 pods without a controller are lost"),
     "a block without a budget": (
-        {"blocked": [BlockedPod("ns/a", "n1", "", "no controller")] * 2},
+        {"blocked": [BlockedPod.of("ns/a", "n1", "", "no controller")] * 2},
         "the eviction of 2 pods is blocked",
     ),
 }

@@ -8,16 +8,9 @@ from pathlib import Path
 
 import pytest
 from cryptography import x509
-from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from mooring.apiclient.certificates import (
-    ALWAYS_NAMED,
-    CertificateFiles,
-    KeyPair,
-    new_authority,
-    sign_client,
-    sign_server,
-)
+from client_certificates import sign_client
+from mooring.apiclient.certificates import ALWAYS_NAMED, CertificateFiles, KeyPair, new_authority, sign_server
 from mooring.kit.clock import NS_PER_S, VirtualClock, WallClock
 
 DAY_NS = 86_400 * NS_PER_S
@@ -43,18 +36,6 @@ def test_a_server_certificate_carries_the_hosts_given_and_those_always_named() -
     assert names_of(pair) == [*ALWAYS_NAMED, *added]
 
 
-def test_a_client_certificate_names_user_and_groups() -> None:
-    pair = sign_client(new_authority(a_clock()), "system:kube-scheduler", ["system:masters", "ops"], a_clock())
-    subject = parsed(pair).subject
-    assert [item.value for item in subject.get_attributes_for_oid(NameOID.COMMON_NAME)] == ["system:kube-scheduler"]
-    assert [item.value for item in subject.get_attributes_for_oid(NameOID.ORGANIZATION_NAME)] == [
-        "system:masters",
-        "ops",
-    ]
-    usage = parsed(pair).extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
-    assert list(usage) == [ExtendedKeyUsageOID.CLIENT_AUTH]
-
-
 def test_the_key_shows_in_no_repr() -> None:
     pair = new_authority(a_clock())
     assert "PRIVATE" not in repr(pair)
@@ -76,7 +57,7 @@ def context_for(side: int, own: KeyPair, trusted_pem: bytes, directory: Path) ->
 def test_both_sides_pass_the_strict_check(host: str, tmp_path: Path) -> None:
     files = CertificateFiles()
     server = context_for(1, files.server(["mine.example"]), files.authority_pem, tmp_path)
-    client = context_for(0, files.client("me", ["us"]), files.authority_pem, tmp_path)
+    client = context_for(0, sign_client(files.authority, "me", ["us"]), files.authority_pem, tmp_path)
     near, far = socket.socketpair()
     seen: list[object] = []
 
@@ -96,7 +77,7 @@ def test_both_sides_pass_the_strict_check(host: str, tmp_path: Path) -> None:
 def test_a_stranger_is_not_trusted(tmp_path: Path) -> None:
     server = context_for(1, CertificateFiles().server(), CertificateFiles().authority_pem, tmp_path)
     ours = CertificateFiles()
-    client = context_for(0, ours.client("me"), ours.authority_pem, tmp_path)
+    client = context_for(0, sign_client(ours.authority, "me"), ours.authority_pem, tmp_path)
     near, far = ssl.MemoryBIO(), ssl.MemoryBIO()
     asking = client.wrap_bio(near, far, server_hostname="localhost")
     answering = server.wrap_bio(far, near, server_side=True)
@@ -116,7 +97,6 @@ def test_the_next_start_finds_the_same_certificates(tmp_path: Path) -> None:
     first, second = CertificateFiles(tmp_path / "pki", clock), CertificateFiles(tmp_path / "pki", clock)
     assert second.authority_pem == first.authority_pem
     assert first.server(["a.example", "b.example"]) == second.server(["b.example"])
-    assert first.client("me", ["x"]) == second.client("me", ["x"])
 
 
 def test_without_a_directory_nothing_is_kept() -> None:
@@ -126,14 +106,11 @@ def test_without_a_directory_nothing_is_kept() -> None:
 def test_files_are_private(tmp_path: Path) -> None:
     files = CertificateFiles(tmp_path / "pki")
     files.server()
-    files.client("system:node:a/b")
     modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in (tmp_path / "pki").iterdir()}
     assert modes == dict.fromkeys(
         [
             "ca.crt",
             "ca.key",
-            "client-system%3Anode%3Aa%2Fb.crt",
-            "client-system%3Anode%3Aa%2Fb.key",
             "server.crt",
             "server.key",
         ],
@@ -180,8 +157,3 @@ def test_a_new_host_makes_a_new_certificate(hosts: list[str], is_renewed: bool, 
     files = CertificateFiles(tmp_path)
     before = files.server(["a.example"])
     assert (files.server(hosts) != before) is is_renewed
-
-
-def test_other_groups_make_a_new_client_certificate(tmp_path: Path) -> None:
-    files = CertificateFiles(tmp_path)
-    assert files.client("me", ["a"]) != files.client("me", ["a", "b"])

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
+from client_certificates import sign_client
 from mooring.api.api_errors import ApiError, Cause, conflict, not_found, too_many_requests
 from mooring.apiclient.certificates import CertificateFiles, KeyPair
 from mooring.apiclient.client import ApiClient, ClientOptions, Limits
@@ -746,7 +747,7 @@ def test_a_server_is_not_trusted(access: dict[str, Any], certificates: Certifica
 
 def test_a_client_certificate_is_shown(certificates: CertificateFiles, tmp_path: Path) -> None:
     tls = server_tls(certificates, tmp_path, asks_clients=True)
-    pair = certificates.client("me", ["us"])
+    pair = sign_client(certificates.authority, "me", ["us"])
     identity = Identity(certificate=pair.certificate_pem, key=pair.key_pem)
     assert fetched(tls, authority_pem=certificates.authority_pem, credentials=identity) == b"ok"
     with pytest.raises(Unanswered):
@@ -755,7 +756,7 @@ def test_a_client_certificate_is_shown(certificates: CertificateFiles, tmp_path:
 
 def test_a_new_client_certificate_is_taken_up(certificates: CertificateFiles, tmp_path: Path) -> None:
     """A half that does not fit is not: the other one is probably just being written."""
-    old, new = certificates.client("old"), certificates.client("new")
+    old, new = sign_client(certificates.authority, "old"), sign_client(certificates.authority, "new")
     shown: list[str] = []
 
     @dataclass
@@ -793,30 +794,23 @@ def test_a_new_client_certificate_is_taken_up(certificates: CertificateFiles, tm
 
 
 @needs(KUBECTL)
-@pytest.mark.parametrize("way", ["token", "certificate"])
-def test_kubectl_takes_our_certificates_and_kubeconfig(
-    way: str, certificates: CertificateFiles, tmp_path: Path
-) -> None:
+def test_kubectl_takes_our_certificates_and_kubeconfig(certificates: CertificateFiles, tmp_path: Path) -> None:
     shown: list[Any] = []
 
     async def handle(request: web.Request) -> web.StreamResponse:
         assert request.transport
-        shown.append((request.path, request.headers.get("Authorization"), request.transport.get_extra_info("peercert")))
+        shown.append((request.path, request.headers.get("Authorization")))
         return web.Response(text="all is well")
 
     async def main() -> None:
-        async with a_server(handle, server_tls(certificates, tmp_path, asks_clients=way == "certificate")) as (url, _):
-            secret = SECRET if way == "token" else certificates.client("me", ["us"])
-            write_kubeconfig(tmp_path / "config", Login(url, certificates.authority_pem, secret))
+        async with a_server(handle, server_tls(certificates, tmp_path)) as (url, _):
+            write_kubeconfig(tmp_path / "config", Login(url, certificates.authority_pem, SECRET))
             assert await kubectl(tmp_path, "get", "--raw", "/healthz") == (0, "all is well", "")
 
     run(main())
-    path, authorization, certificate = shown[-1]  # Google's kubectl asks for the version first
+    path, authorization = shown[-1]  # Google's kubectl asks for the version first
     assert path == "/healthz"
-    if way == "token":
-        assert authorization == f"Bearer {SECRET}"
-    else:
-        assert (("commonName", "me"),) in certificate["subject"]
+    assert authorization == f"Bearer {SECRET}"
 
 
 async def kubectl(home: Path, *arguments: str) -> tuple[int | None, str, str]:

@@ -83,11 +83,6 @@ def test_what_is_written_can_be_read(tmp_path: Path) -> None:
     assert [entry.name for entry in path.parent.iterdir()] == ["config"]
 
 
-def test_a_client_certificate_is_written(tmp_path: Path) -> None:
-    write_kubeconfig(tmp_path / "config", Login(SERVER, b"the CA", KeyPair(b"cert", b"key")))
-    assert granted(find_connection(tmp_path / "config")) == Grant("", KeyPair(b"cert", b"key"))
-
-
 def test_an_open_file_becomes_private_and_a_link_stays_one(tmp_path: Path) -> None:
     real = written(tmp_path / "real", "old")
     real.chmod(0o644)

@@ -94,7 +94,7 @@ def test_a_json_file_stays_json(tmp_path: Path) -> None:
     path = tmp_path / "config"
     path.write_text('{"kind": "Config", "contexts": null, "users": [{"name": "u", "user": {"token": "1"}}]}')
     with a_server() as url:
-        name = add_context(path, Login(url, secret="secret"), "id")
+        name = add_context(path, Login(url, token="secret"), "id")
         assert find_connection(path).server == url
         remove_context(path, name, "id")
     assert written(path)["users"] == [{"name": "u", "user": {"token": "1"}}]
@@ -144,9 +144,9 @@ def test_many_at_the_same_moment(config: Path) -> None:
 
 
 def test_what_a_killed_cluster_left_is_replaced(config: Path) -> None:
-    add_context(config, Login(gone(), secret="old"), "killed")
+    add_context(config, Login(gone(), token="old"), "killed")
     with a_server() as url:
-        assert add_context(config, Login(url, secret="new"), "id") == "mooring"
+        assert add_context(config, Login(url, token="new"), "id") == "mooring"
         assert contexts(config) == ["prod", "2024-01-02", "mooring"]
         assert [user["user"]["token"] for user in written(config)["users"][1:]] == ["new"]
         remove_context(config, "mooring", "id")
@@ -205,7 +205,7 @@ def test_a_new_file_that_someone_else_wrote_to_stays(tmp_path: Path) -> None:
 def test_an_open_file_becomes_private(config: Path) -> None:
     config.chmod(0o644)
     with a_server() as url:
-        add_context(config, Login(url, secret="secret"), "id")
+        add_context(config, Login(url, token="secret"), "id")
     assert stat.S_IMODE(config.stat().st_mode) == 0o600
 
 

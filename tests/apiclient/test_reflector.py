@@ -567,7 +567,7 @@ def test_all_resources_of_our_own_server_are_followed() -> None:
             assert len(reflectors.waited_for()) == 18
             task = asyncio.create_task(reflectors.run())
             await asyncio.wait_for(reflectors.settle(), 5)
-            assert reflectors.is_settled and not reflectors.refused() and not reflectors.waited_for()
+            assert reflectors.is_settled and not reflectors.unwatched() and not reflectors.waited_for()
             assert "default" in replay.objects and "default/first" in replay.objects
             await client.post(pods, a_pod_manifest("second"))
             await until(lambda: "default/second" in replay.objects)
@@ -613,7 +613,7 @@ def test_a_resource_may_be_missing_but_for_nodes_and_pods() -> None:
         await asyncio.wait_for(reflectors.settle(), 5)
         while len(slept) < 200:
             await asyncio.sleep(0)
-        assert len(reports) == len(reflectors.refused()) == 16, "each is reported once, however often it is tried"
+        assert len(reports) == len(reflectors.unwatched()) == 16, "each is reported once, however often it is tried"
         assert {for_s for for_s in slept if for_s < 1e9} == {60.0}
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)

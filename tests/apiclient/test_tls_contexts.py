@@ -8,14 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from mooring.apiclient.certificates import KeyPair, new_authority, sign_client, sign_server
+from client_certificates import sign_client
+from mooring.apiclient.certificates import KeyPair, new_authority, sign_server
 from mooring.apiclient.connection_settings import ConnectionSettings, TlsContexts, client_context
 from mooring.apiclient.credentials import CredentialsError
 from mooring.kit.clock import WallClock
 
 AUTHORITY = new_authority(WallClock())
 ACCESS = ConnectionSettings("https://localhost", AUTHORITY.certificate_pem)
-BOB = sign_client(AUTHORITY, "bob", [], WallClock())
+BOB = sign_client(AUTHORITY, "bob")
 
 
 class Server:
@@ -133,11 +134,11 @@ def test_clients_share_a_context_until_the_certificate_changes(caplog: pytest.Lo
     context = contexts.of(BOB)
     assert contexts.of(BOB) is context
     # Certificate and key are two files; between their replacements they do not belong together.
-    torn = KeyPair(sign_client(AUTHORITY, "bob", [], WallClock()).certificate_pem, BOB.key_pem)
+    torn = KeyPair(sign_client(AUTHORITY, "bob").certificate_pem, BOB.key_pem)
     with caplog.at_level(logging.WARNING):
         assert contexts.of(torn) is context
     assert "the client continues with the previous certificate" in caplog.text
-    assert contexts.of(sign_client(AUTHORITY, "bob", [], WallClock())) is not context
+    assert contexts.of(sign_client(AUTHORITY, "bob")) is not context
     with pytest.raises(CredentialsError, match="do not belong together"):
         TlsContexts(ACCESS).of(torn)
 

@@ -100,7 +100,6 @@ OTHERS: list[tuple[str, ApiError, int, str, str]] = [
         errors.forbidden("leases", "t", "no", "coordination.k8s.io"),
         *(403, "Forbidden", 'leases.coordination.k8s.io "t" is forbidden: no'),
     ),
-    ("gone", errors.gone("it was here"), 410, "Gone", "it was here"),
     (
         "a watch from too long ago",
         errors.version_too_old(1, 213),

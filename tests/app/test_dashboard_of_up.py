@@ -14,7 +14,7 @@ from mooring.app import cluster_doings
 from mooring.app.cluster_doings import read_change
 from mooring.app.dashboards import DashboardPlan, DashboardPortError
 from mooring.app.up import EmbeddedService, ServiceSettings, serving
-from mooring.controllers.nodes.simulated_nodes import make_nodes
+from mooring.controllers.nodes.simulated_nodes import missing_nodes
 from mooring.dashboard.interfaces import AskedChange, Refused
 from mooring.dashboard.scheduler_source import SchedulerSource
 from mooring.drivers.self_checks import SelfCheckSettings
@@ -81,7 +81,7 @@ async def browsing(*items: Any, is_plain: bool = True, checks_s: float | None = 
 
     cluster = EmbeddedCluster(settings, report=report)
     source.show(cluster.scheduler, cluster.checks)
-    assert not seed(cluster.api, [*make_nodes(3), *items])
+    assert not seed(cluster.api, [*missing_nodes(3, ()), *items])
     plan = ServiceSettings(is_plain=is_plain, dashboard=DashboardPlan(source))
     async with serving(cluster, plan, report) as service, aiohttp.ClientSession() as session:
         yield Browser(service, session)

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from mooring.controllers.nodes.simulated_nodes import make_node, make_nodes, missing_nodes, more_nodes
+from mooring.controllers.nodes.simulated_nodes import make_node, missing_nodes, more_nodes
 from mooring.model.names import ZONE
 
 
@@ -25,12 +25,12 @@ def test_the_usual_node() -> None:
 
 
 def test_zones_take_turns() -> None:
-    zones = [node["metadata"]["labels"][ZONE] for node in make_nodes(6)]
+    zones = [node["metadata"]["labels"][ZONE] for node in missing_nodes(6, ())]
     assert zones == ["zone-a", "zone-b", "zone-c"] * 2
 
 
 def test_names_are_unique_and_in_order() -> None:
-    names = [node["metadata"]["name"] for node in make_nodes(12_000)]
+    names = [node["metadata"]["name"] for node in missing_nodes(12_000, ())]
     assert len(set(names)) == 12_000
     assert (names[0], names[-1]) == ("node-00001", "node-12000")
     assert names == sorted(names)
@@ -46,7 +46,7 @@ def test_a_template_gives_all_that_nodes_can_share() -> None:
             "conditions": [{"type": "Ready", "status": "Unknown"}],
         },
     }
-    node = make_nodes(2, template)[1]
+    node = missing_nodes(2, (), template)[1]
     assert node["metadata"] == {
         "name": "gpu-0002",
         "labels": {
@@ -68,14 +68,14 @@ def names_of(nodes: list[dict[str, Any]]) -> list[str]:
 
 def test_only_the_missing_ones_are_made() -> None:
     assert names_of(missing_nodes(4, ["node-0001", "node-0003", "other-0002", "node-x"])) == ["node-0002", "node-0004"]
-    assert missing_nodes(3, names_of(make_nodes(5))) == []
+    assert missing_nodes(3, names_of(missing_nodes(5, ()))) == []
 
 
 def test_names_of_another_length_count_as_well() -> None:
-    many = names_of(make_nodes(12_000))
+    many = names_of(missing_nodes(12_000, ()))
     assert missing_nodes(5, many) == []
     assert names_of(more_nodes(2, many)) == ["node-12001", "node-12002"]
-    assert names_of(missing_nodes(10_001, names_of(make_nodes(9_999)))) == ["node-10000", "node-10001"]
+    assert names_of(missing_nodes(10_001, names_of(missing_nodes(9_999, ())))) == ["node-10000", "node-10001"]
 
 
 def test_more_nodes_take_the_first_free_numbers() -> None:

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 from aiohttp import web
 
+from client_certificates import sign_client
 from extending import a_config
-from mooring.apiclient.certificates import KeyPair, new_authority, sign_client, sign_server
+from mooring.apiclient.certificates import KeyPair, new_authority, sign_server
 from mooring.drivers.extender_calls import ExtenderClient, extender_context
 from mooring.framework.config.problems import ConfigError
 from mooring.framework.config.types import Extender
@@ -92,7 +93,7 @@ def test_whom_we_trust(case: str, server: KeyPair, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("from_files", [False, True])
 def test_our_certificate_is_shown(from_files: bool, server: KeyPair, tmp_path: Path) -> None:
-    pair = sign_client(AUTHORITY, "scheduler", (), WallClock())
+    pair = sign_client(AUTHORITY, "scheduler")
     tls: dict[str, Any] = {"certData": b64(pair.certificate_pem), "keyData": b64(pair.key_pem), **TRUSTED}
     if from_files:
         parts = {"certFile": pair.certificate_pem, "keyFile": pair.key_pem, "caFile": AUTHORITY.certificate_pem}

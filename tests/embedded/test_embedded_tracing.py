@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from mooring.controllers.nodes.simulated_nodes import make_nodes
+from mooring.controllers.nodes.simulated_nodes import missing_nodes
 from mooring.drivers.traced_requests import RequestTraces
 from mooring.embedded.embedded_cluster import EmbeddedCluster, EmbeddedSettings
 from mooring.embedded.seeding import seed
@@ -34,7 +34,7 @@ class World:
         self.cluster = EmbeddedCluster(
             EmbeddedSettings(tracing=self.tracing, **settings), clock=VirtualClock(1_800_000_000 * NS_PER_S)
         )
-        self.create(*make_nodes(1))
+        self.create(*missing_nodes(1, ()))
 
     def create(self, *items: dict[str, Any]) -> None:
         assert seed(self.cluster.api, list(items)) == []
@@ -64,7 +64,7 @@ def test_a_bind_and_a_status() -> None:
 
 def test_the_victims_of_preemption() -> None:
     world = World()
-    (node,) = make_nodes(1)
+    (node,) = missing_nodes(1, ())
     cpu = str(node["status"]["allocatable"]["cpu"])
     kind = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass"}
     world.create({**kind, "metadata": {"name": "urgent"}, "value": 10}, a_pod("low", cpu))

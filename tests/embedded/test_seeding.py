@@ -4,7 +4,7 @@ from typing import Any
 
 from asking import a_body, the
 from cluster_api import an_api
-from mooring.controllers.nodes.simulated_nodes import make_nodes
+from mooring.controllers.nodes.simulated_nodes import missing_nodes
 from mooring.embedded.seeding import default_class, seed
 
 
@@ -66,7 +66,7 @@ def test_a_pod_of_a_dump_stays_on_its_node() -> None:
     api = an_api()
     pod = a_pod("p")
     pod["spec"]["nodeName"] = "node-0001"
-    assert seed(api, [pod, *make_nodes(1)]) == []
+    assert seed(api, [pod, *missing_nodes(1, ())]) == []
     assert api.store.all("/pods")[0]["spec"]["nodeName"] == "node-0001"
 
 

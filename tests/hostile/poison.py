@@ -26,7 +26,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from poisons import NAMESPACE, NODES, PODS, POISONS, VICTIM_NODE, Poison, Step, pod
 
-from mooring.controllers.nodes.simulated_nodes import make_nodes
+from mooring.controllers.nodes.simulated_nodes import missing_nodes
 from running_cluster import Client, a_process, command
 
 LONGEST_WAIT_S = 2.0
@@ -101,7 +101,7 @@ def a_foreign_target(kubeconfig: Path, nodes: int) -> Iterator[Target]:
     client = Client(kubeconfig)
     if urlsplit(client.server).hostname not in ("127.0.0.1", "localhost", "::1"):
         raise SystemExit(f"{kubeconfig} names {client.server}: poison is only for an API server on 127.0.0.1")
-    for node in make_nodes(nodes):
+    for node in missing_nodes(nodes, ()):
         _must(client, Step("POST", NODES, node), or_exists=True)
     with a_scheduler_of(client) as target:
         yield target

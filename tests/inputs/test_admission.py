@@ -7,7 +7,7 @@ import pytest
 
 from build import a_pod
 from mooring.api.decode import decode
-from mooring.inputs.admission import Admission, apply_defaults, missing_namespaces
+from mooring.inputs.admission import Admission, missing_namespaces
 from mooring.model.meta import KubeObject
 from mooring.model.node import Node
 from mooring.model.pod import Pod
@@ -45,7 +45,11 @@ def spec_of(pod: Pod) -> dict[str, Any]:
 
 
 def admitted(*objects: KubeObject) -> list[str]:
-    return [str(problem) for problem in apply_defaults(objects)]
+    """Admit the objects to a cluster of them. Each problem names its object."""
+    admission = Admission.of(objects)
+    return [
+        str(problem.at(f"{type(item).__name__} {item.key}")) for item in objects for problem in admission.admit(item)
+    ]
 
 
 RECORDED = [

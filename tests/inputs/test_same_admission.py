@@ -11,7 +11,7 @@ from mooring.api.kinds import RESOURCES
 from mooring.apiserver.admission.admit import prepare_create
 from mooring.apiserver.admission.object_meta import Lookups
 from mooring.apiserver.store import Store
-from mooring.inputs.admission import apply_defaults
+from mooring.inputs.admission import Admission
 from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
 
@@ -102,7 +102,8 @@ def by_the_simulation(pod: JsonObject) -> Pod:
         typed, problems = decode(kind, item)
         assert typed is not None and problems == []
         read.append(typed)
-    assert apply_defaults(read) == []
+    admission = Admission.of(read)
+    assert not any(map(admission.admit, read))
     first: Any = read[0]
     assert isinstance(first, Pod)
     return first

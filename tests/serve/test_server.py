@@ -14,6 +14,7 @@ from typing import Any
 import aiohttp
 import pytest
 
+from client_certificates import sign_client
 from cluster_api import an_api
 from fake_client import FakeClient
 from mooring.api.api_errors import not_found
@@ -374,7 +375,7 @@ def test_a_client_certificate_says_who_calls_and_authorities_are_followed(tmp_pa
         authorizer = request_authorizer(AccessSettings(), None, NobodyMay(), time.monotonic, SILENT)
 
         def shows(files: CertificateFiles, groups: list[str]) -> ssl.SSLContext:
-            return trusting(server.authority_pem, files.client("admin", groups), tmp_path)
+            return trusting(server.authority_pem, sign_client(files.authority, "admin", groups), tmp_path)
 
         async with serving(authorizer=authorizer, tls=tls) as (_, port):
             assert (await ask(port, "/metrics", trust=shows(old, ["system:masters"])))[0] == 200

@@ -130,10 +130,6 @@ def invalid(kind: str, name: str, faults: Sequence[Cause], group: str = "") -> A
     return ApiError(422, "Invalid", message, StatusDetails(name, group, kind, tuple(faults)))
 
 
-def gone(message: str) -> ApiError:
-    return ApiError(410, "Gone", message)
-
-
 def expired(message: str, continue_token: str = "") -> ApiError:
     return ApiError(410, "Expired", message, continue_token=continue_token)
 

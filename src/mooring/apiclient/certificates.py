@@ -1,22 +1,21 @@
-"""Certificates of the embedded API server: an authority, the server's certificate, and client certificates; and the files
-that keep them from one start to the next.
+"""Certificates of the embedded API server: an authority, and the certificate that it signs for the server; and the files that
+keep them from one start to the next.
 
 All keys are EC P-256. The extensions are those that the strict checks of Go and OpenSSL require.
 """
 
 import ipaddress
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from urllib.parse import quote
 
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID, ObjectIdentifier
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from mooring.kit.bounded_reading import read_file
 from mooring.kit.clock import NS_PER_S, Clock, WallClock
@@ -55,17 +54,20 @@ def new_authority(clock: Clock) -> KeyPair:
 
 
 def sign_server(authority: KeyPair, hosts: Sequence[str], clock: Clock) -> KeyPair:
-    """A certificate for a server with these host names and addresses, and with ALWAYS_NAMED."""
-    names = x509.SubjectAlternativeName(_general_names(hosts))
-    subject = [x509.NameAttribute(NameOID.COMMON_NAME, "mooring-apiserver")]
-    return _sign_leaf(authority, subject, [ExtendedKeyUsageOID.SERVER_AUTH], clock, names)
-
-
-def sign_client(authority: KeyPair, user: str, groups: Sequence[str], clock: Clock) -> KeyPair:
-    """A client certificate as Kubernetes reads it: CN is the user, each O is a group."""
-    subject = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, group) for group in groups]
-    subject.append(x509.NameAttribute(NameOID.COMMON_NAME, user))
-    return _sign_leaf(authority, subject, [ExtendedKeyUsageOID.CLIENT_AUTH], clock)
+    """A certificate for a server with these host names and addresses, and with ALWAYS_NAMED. It cannot sign other
+    certificates, and it is valid for LEAF_LIFE."""
+    issuer, issuer_key = _parsed(authority)
+    key = ec.generate_private_key(ec.SECP256R1())
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "mooring-apiserver")])
+    builder = (
+        _builder(subject, issuer.subject, key, _now(clock), LEAF_LIFE)
+        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        .add_extension(_key_usage(signs_certificates=False), critical=True)
+        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
+        .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(issuer_key.public_key()), critical=False)
+        .add_extension(x509.SubjectAlternativeName(_general_names(hosts)), critical=False)
+    )
+    return _signed(builder, key, issuer_key)
 
 
 def is_sound(pair: KeyPair, authority: KeyPair, clock: Clock) -> bool:
@@ -86,37 +88,6 @@ def covers(pair: KeyPair, hosts: Sequence[str]) -> bool:
     certificate, _ = _parsed(pair)
     names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     return set(_general_names(hosts)) <= set(names)
-
-
-def names_client(pair: KeyPair, user: str, groups: Sequence[str]) -> bool:
-    """Whether a client certificate is for this user with exactly these groups."""
-    subject = _parsed(pair)[0].subject
-    users = [attribute.value for attribute in subject.get_attributes_for_oid(NameOID.COMMON_NAME)]
-    told = [attribute.value for attribute in subject.get_attributes_for_oid(NameOID.ORGANIZATION_NAME)]
-    return users == [user] and told == [*groups]
-
-
-def _sign_leaf(
-    authority: KeyPair,
-    subject: Iterable[x509.NameAttribute[str]],
-    usages: Iterable[ObjectIdentifier],
-    clock: Clock,
-    *extensions: x509.ExtensionType,
-) -> KeyPair:
-    """Create a new key and a certificate for it that the authority signs. The certificate cannot sign other certificates, and
-    it is valid for LEAF_LIFE."""
-    issuer, issuer_key = _parsed(authority)
-    key = ec.generate_private_key(ec.SECP256R1())
-    builder = (
-        _builder(x509.Name(subject), issuer.subject, key, _now(clock), LEAF_LIFE)
-        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-        .add_extension(_key_usage(signs_certificates=False), critical=True)
-        .add_extension(x509.ExtendedKeyUsage(usages), critical=False)
-        .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(issuer_key.public_key()), critical=False)
-    )
-    for extension in extensions:
-        builder = builder.add_extension(extension, critical=False)
-    return _signed(builder, key, issuer_key)
 
 
 def _builder(
@@ -190,40 +161,30 @@ def _now(clock: Clock) -> datetime:
 
 
 class CertificateFiles:
-    """An authority and the certificates that it signed, in a directory. Without a directory, all are new and in memory.
+    """An authority and the certificate that it signed, in a directory. Without a directory, both are new and in memory.
 
-    Each certificate is checked before use and replaced if it no longer fits: a new authority invalidates all others.
+    Each certificate is checked before use and replaced if it no longer fits: a new authority invalidates the other one.
     """
 
     def __init__(self, directory: Path | None = None, clock: Clock | None = None) -> None:
         self._directory = directory
         self._clock = clock or WallClock()
-        self._authority = self._kept(
+        self.authority = self._kept(
             "ca", lambda pair: is_sound(pair, pair, self._clock), lambda: new_authority(self._clock)
         )
 
     @property
     def authority_pem(self) -> bytes:
-        """The certificate by which clients trust the server, and the server trusts clients."""
-        return self._authority.certificate_pem
+        """The certificate by which clients trust the server."""
+        return self.authority.certificate_pem
 
     def server(self, hosts: Sequence[str] = ()) -> KeyPair:
         """The server's certificate. Hosts that the kept one lacks make a new one necessary."""
         return self._kept(
             "server",
-            lambda pair: self._is_sound(pair) and covers(pair, hosts),
-            lambda: sign_server(self._authority, hosts, self._clock),
+            lambda pair: is_sound(pair, self.authority, self._clock) and covers(pair, hosts),
+            lambda: sign_server(self.authority, hosts, self._clock),
         )
-
-    def client(self, user: str, groups: Sequence[str] = ()) -> KeyPair:
-        return self._kept(
-            f"client-{quote(user, safe='')}",
-            lambda pair: self._is_sound(pair) and names_client(pair, user, groups),
-            lambda: sign_client(self._authority, user, groups, self._clock),
-        )
-
-    def _is_sound(self, pair: KeyPair) -> bool:
-        return is_sound(pair, self._authority, self._clock)
 
     def _kept(self, name: str, still_does: Callable[[KeyPair], bool], make: Callable[[], KeyPair]) -> KeyPair:
         """Return the key pair of this name from the directory if it is still usable; otherwise make a new pair and write both

@@ -84,7 +84,7 @@ async def serving(
         ending.push_async_callback(server.stop)
         port = await server.start(LOOPBACK, settings.port, tls)
         url = f"{'http' if settings.is_plain else 'https'}://{LOOPBACK}:{port}"
-        login = Login(url, b"" if settings.is_plain else files.authority_pem, token or None)
+        login = Login(url, b"" if settings.is_plain else files.authority_pem, token)
         own = home / "kubeconfig"
         write_kubeconfig(own, login)
         kubeconfig = settings.kubeconfig or own

@@ -56,7 +56,7 @@ def scaled(amount: int, factor: float) -> int:
 
 
 class Operand(NamedTuple):
-    """A target or an argument of a call, as rules see it."""
+    """An operand of a call, as rules see it."""
 
     node: SyntaxNode | None
     type: Type
@@ -67,35 +67,20 @@ class Operand(NamedTuple):
 
 Estimate = tuple[int, LengthBounds | None]
 """The cost of a call without its arguments, and the length of its result, if it has one that is known."""
-Rule = Callable[[Operand | None, Sequence[Operand], LengthsAt], Estimate | None]
-"""Target, arguments and known lengths in, estimate out; None if the rule is not for such a call."""
+Rule = Callable[[Sequence[Operand], LengthsAt], Estimate]
+"""Operands (that of `a.f(b)` are a and b) and known lengths in, estimate out."""
 
 
 # ---- rules of functions
 
 
-def _nominal(target: Operand | None, args: Sequence[Operand], at: LengthsAt) -> Estimate:
+def _nominal(args: Sequence[Operand], at: LengthsAt) -> Estimate:
     return CALL, None
 
 
-def _of_target(factor: float = TRAVERSAL, keeps: bool = False) -> Rule:
-    """The cost of a walk over the target; `keeps`: the result is as long."""
-
-    def rule(target: Operand | None, args: Sequence[Operand], at: LengthsAt) -> Estimate | None:
-        if target is None:
-            return None
-        return scaled(target.size.most, factor), target.size if keeps else None
-
-    return rule
-
-
-def _of_argument(factor: float = TRAVERSAL, keeps: bool = False, place: int = 0) -> Rule:
-    def rule(target: Operand | None, args: Sequence[Operand], at: LengthsAt) -> Estimate | None:
-        if len(args) <= place:
-            return None
-        return scaled(args[place].size.most, factor), args[place].size if keeps else None
-
-    return rule
+def _traversed(factor: float = TRAVERSAL, keeps: bool = False, place: int = 0) -> Rule:
+    """The cost of a walk over the operand at a place; `keeps`: the result is as long."""
+    return lambda args, at: (scaled(args[place].size.most, factor), args[place].size if keeps else None)
 
 
 def _element(operand: Operand, at: LengthsAt) -> tuple[Type, LengthBounds] | None:
@@ -109,24 +94,20 @@ def _element(operand: Operand, at: LengthsAt) -> tuple[Type, LengthBounds] | Non
 def _searched(is_any: bool) -> Rule:
     """Functions that walk over a list or a text once; `is_any`: `includes`, which takes values of any type."""
 
-    def rule(target: Operand | None, args: Sequence[Operand], at: LengthsAt) -> Estimate | None:
-        if target is None:
-            return None
-        element = _element(target, at)
+    def rule(args: Sequence[Operand], at: LengthsAt) -> Estimate:
+        most, element = args[0].size.most, _element(args[0], at)
         if element is None:
-            return scaled(target.size.most, 1 if is_any else TRAVERSAL), None
+            return scaled(most, 1 if is_any else TRAVERSAL), None
         is_text = element[0].name in ("string", "bytes")
         each = added(1, scaled(element[1].most, TRAVERSAL)) if is_text else 1
-        return multiplied(target.size.most, each), None
+        return multiplied(most, each), None
 
     return rule
 
 
-def _replaced(target: Operand | None, args: Sequence[Operand], at: LengthsAt) -> Estimate | None:
+def _replaced(args: Sequence[Operand], at: LengthsAt) -> Estimate:
     """The longest result has the most replacements of the shortest text that is replaced, by the longest one."""
-    if target is None or len(args) < 2:
-        return None
-    size, old, new = target.size, args[0].size, args[1].size
+    size, old, new = args[0].size, args[1].size, args[2].size
     if old.least == 0:
         most = added(multiplied(added(size.most, 1), new.most), size.most)
     elif new.most <= old.least:
@@ -136,49 +117,43 @@ def _replaced(target: Operand | None, args: Sequence[Operand], at: LengthsAt) ->
     return scaled(size.most, 2 * TRAVERSAL), LengthBounds(0, most)
 
 
-def _split(target: Operand | None, args: Sequence[Operand], at: LengthsAt) -> Estimate | None:
+def _split(args: Sequence[Operand], at: LengthsAt) -> Estimate:
     """With an empty separator each character is an element; a literal limits how many there are."""
-    if target is None:
-        return None
-    most = _whole(args[1], target.size.most, keeps_sign=True) if len(args) > 1 else target.size.most
-    return scaled(target.size.most, 2 * TRAVERSAL), LengthBounds(0, most)
+    length = args[0].size.most
+    most = _whole(args[2], length, keeps_sign=True) if len(args) > 2 else length
+    return scaled(length, 2 * TRAVERSAL), LengthBounds(0, most)
 
 
-def _joined(target: Operand | None, args: Sequence[Operand], at: LengthsAt) -> Estimate | None:
-    if target is None:
-        return None
-    element = _element(target, at)
-    size = target.size.times(element[1]) if element else LengthBounds(0, 0)
-    if args:
-        gaps = LengthBounds(max(target.size.least - 1, 0), max(target.size.most - 1, 0))
-        size = size.plus(args[0].size.times(gaps))
+def _joined(args: Sequence[Operand], at: LengthsAt) -> Estimate:
+    texts, element = args[0].size, _element(args[0], at)
+    size = texts.times(element[1]) if element else LengthBounds(0, 0)
+    if len(args) > 1:
+        gaps = LengthBounds(max(texts.least - 1, 0), max(texts.most - 1, 0))
+        size = size.plus(args[1].size.times(gaps))
     return scaled(size.most, TRAVERSAL), size
 
 
-def _matched(text: Operand, pattern: Operand) -> int:
-    return multiplied(scaled(added(text.size.most, 1), TRAVERSAL), scaled(pattern.size.most, PATTERN))
+def _matched(args: Sequence[Operand], at: LengthsAt) -> Estimate:
+    text, pattern = args[0].size.most, args[1].size.most
+    return multiplied(scaled(added(text, 1), TRAVERSAL), scaled(pattern, PATTERN)), None
 
 
-def _found(target: Operand | None, args: Sequence[Operand], at: LengthsAt) -> Estimate | None:
-    return None if target is None or not args else (_matched(target, args[0]), LengthBounds(0, target.size.most))
-
-
-def _matches(target: Operand | None, args: Sequence[Operand], at: LengthsAt) -> Estimate | None:
-    return _matched(*([target] if target else []), *args), None
+def _found(args: Sequence[Operand], at: LengthsAt) -> Estimate:
+    return _matched(args, at)[0], LengthBounds(0, args[0].size.most)
 
 
 def _within(extra: int, is_text: bool) -> Rule:
     """Addresses have at most 16 bytes: two are compared, and a text is read first."""
 
-    def rule(target: Operand | None, args: Sequence[Operand], at: LengthsAt) -> Estimate | None:
-        read = scaled(args[0].size.most, TRAVERSAL) if is_text else 0
+    def rule(args: Sequence[Operand], at: LengthsAt) -> Estimate:
+        read = scaled(args[1].size.most, TRAVERSAL) if is_text else 0
         return added(scaled(32, TRAVERSAL), extra, read), None
 
     return rule
 
 
-def _validated(target: Operand | None, args: Sequence[Operand], at: LengthsAt) -> Estimate | None:
-    return scaled(scaled(args[0].size.most, TRAVERSAL), _LONGEST_FORMAT_PATTERN * PATTERN), None
+def _validated(args: Sequence[Operand], at: LengthsAt) -> Estimate:
+    return scaled(scaled(args[1].size.most, TRAVERSAL), _LONGEST_FORMAT_PATTERN * PATTERN), None
 
 
 # ---- rules of lists and sets
@@ -197,43 +172,38 @@ def _new_list(factor: float, size: LengthBounds) -> Estimate:
     return added(scaled(size.most, factor), CALL, LIST_LITERAL), size
 
 
-def _slice(target: Operand | None, args: Sequence[Operand], at: LengthsAt) -> Estimate | None:
-    if target is None:
-        return None
-    length = (_whole(args[1], target.size.most) - _whole(args[0], 0)) % (LIMITLESS + 1)
+def _slice(args: Sequence[Operand], at: LengthsAt) -> Estimate:
+    length = (_whole(args[2], args[0].size.most) - _whole(args[1], 0)) % (LIMITLESS + 1)
     return _new_list(1, LengthBounds(length, length))
 
 
-def _range(target: Operand | None, args: Sequence[Operand], at: LengthsAt) -> Estimate:
+def _range(args: Sequence[Operand], at: LengthsAt) -> Estimate:
     length = _whole(args[0], LIMITLESS)
     return _new_list(1, LengthBounds(length, length))
 
 
-def _flatten(target: Operand | None, args: Sequence[Operand], at: LengthsAt) -> Estimate | None:
-    return None if target is None else _new_list(_whole(args[0], LIMITLESS) if args else 1, target.size)
+def _flatten(args: Sequence[Operand], at: LengthsAt) -> Estimate:
+    return _new_list(_whole(args[1], LIMITLESS) if len(args) > 1 else 1, args[0].size)
 
 
-def _against_itself(factor: float, by_keys: bool = False) -> Rule:
-    def rule(target: Operand | None, args: Sequence[Operand], at: LengthsAt) -> Estimate | None:
-        compared = args[0] if by_keys else target
-        return None if compared is None else _new_list(factor, compared.size.times(compared.size))
-
-    return rule
+def _against_itself(factor: float, place: int = 0) -> Rule:
+    """Upstream charges as if each element of the operand at `place` were compared with each other one."""
+    return lambda args, at: _new_list(factor, args[place].size.times(args[place].size))
 
 
 def _of_sets(factor: int) -> Rule:
-    return lambda target, args, at: (added(scaled(args[0].size.times(args[1].size).most, factor), CALL), None)
+    return lambda args, at: (added(scaled(args[0].size.times(args[1].size).most, factor), CALL), None)
 
 
 _SORT_FACTOR = {kind: 2 + TRAVERSAL * (kind in ("string", "bytes")) for kind in COMPARABLE}
 BY_OVERLOAD: dict[str, Rule] = {
     "list_slice": _slice,
     "lists_range": _range,
-    "list_reverse": lambda target, args, at: None if target is None else _new_list(1, target.size),
+    "list_reverse": lambda args, at: _new_list(1, args[0].size),
     **dict.fromkeys(("list_flatten", "list_flatten_int"), _flatten),
     "list_distinct": _against_itself(2),
     **{f"list_{kind}_sort": _against_itself(factor) for kind, factor in _SORT_FACTOR.items()},
-    **{f"list_{kind}_sortByAssociatedKeys": _against_itself(factor, True) for kind, factor in _SORT_FACTOR.items()},
+    **{f"list_{kind}_sortByAssociatedKeys": _against_itself(factor, 1) for kind, factor in _SORT_FACTOR.items()},
     "list_sets_contains_list": _of_sets(1),
     "list_sets_intersects_list": _of_sets(1),
     "list_sets_equivalent_list": _of_sets(2),
@@ -247,14 +217,14 @@ BY_OVERLOAD: dict[str, Rule] = {
 BY_FUNCTION: dict[str, Rule] = {
     **dict.fromkeys(("isSorted", "sum", "max", "min", "indexOf", "lastIndexOf"), _searched(False)),
     "includes": _searched(True),
-    "url": _of_argument(keeps=True),
-    **dict.fromkeys(("lowerAscii", "upperAscii", "substring", "trim"), _of_target(keeps=True)),
+    "url": _traversed(keeps=True),
+    **dict.fromkeys(("lowerAscii", "upperAscii", "substring", "trim"), _traversed(keeps=True)),
     "replace": _replaced,
     "split": _split,
     "join": _joined,
     **dict.fromkeys(("find", "findAll"), _found),
-    **dict.fromkeys(("cidr", "isIP", "isCIDR", "ip", "quantity", "isQuantity", "semver", "isSemver"), _of_argument()),
-    "ip.isCanonical": _of_argument(2 * TRAVERSAL),
+    **dict.fromkeys(("cidr", "isIP", "isCIDR", "ip", "quantity", "isQuantity", "semver", "isSemver"), _traversed()),
+    "ip.isCanonical": _traversed(2 * TRAVERSAL),
     "validate": _validated,
 }
 
@@ -262,65 +232,64 @@ BY_FUNCTION: dict[str, Rule] = {
 # ---- rules of operators and of the standard functions
 
 
-def _compared(target: Operand | None, args: Sequence[Operand], at: LengthsAt) -> Estimate:
+def _compared(args: Sequence[Operand], at: LengthsAt) -> Estimate:
     """Values of Kubernetes' own types are compared at once; other values up to the shorter one's end."""
     names = {operand.type.name for operand in args}
     if len(names) == 1 and names <= {"net.IP", "net.CIDR", "kubernetes.Quantity", "kubernetes.Semver"}:
         return CALL, None
-    return _ordered(target, args, at)
+    return _ordered(args, at)
 
 
-def _equals(target: Operand | None, args: Sequence[Operand], at: LengthsAt) -> Estimate:
+def _equals(args: Sequence[Operand], at: LengthsAt) -> Estimate:
     names = {operand.type.name for operand in args}
     if names == {"kubernetes.NamedFormat"}:
         return scaled(_LONGEST_FORMAT, TRAVERSAL), None
     if names == {"kubernetes.URL"}:
         known = args[1].size
         return scaled(1 if known == UNKNOWN else known.most, TRAVERSAL), None
-    return _compared(target, args, at)
+    return _compared(args, at)
 
 
-def _ordered(target: Operand | None, args: Sequence[Operand], at: LengthsAt) -> Estimate:
+def _ordered(args: Sequence[Operand], at: LengthsAt) -> Estimate:
     return scaled(min(operand.size.most for operand in args), TRAVERSAL), None
 
 
-def _concatenated(target: Operand | None, args: Sequence[Operand], at: LengthsAt) -> Estimate:
+def _concatenated(args: Sequence[Operand], at: LengthsAt) -> Estimate:
     size = args[0].size.plus(args[1].size)
     return scaled(size.most, TRAVERSAL), size
 
 
-def _contains(target: Operand | None, args: Sequence[Operand], at: LengthsAt) -> Estimate:
-    assert target is not None, "the checker resolves contains to a member"
-    return multiplied(scaled(target.size.most, TRAVERSAL), scaled(args[0].size.most, TRAVERSAL)), None
+def _contains(args: Sequence[Operand], at: LengthsAt) -> Estimate:
+    return multiplied(scaled(args[0].size.most, TRAVERSAL), scaled(args[1].size.most, TRAVERSAL)), None
 
 
-def _to_bytes(target: Operand | None, args: Sequence[Operand], at: LengthsAt) -> Estimate:
+def _to_bytes(args: Sequence[Operand], at: LengthsAt) -> Estimate:
     """A character has at most four bytes."""
     size = args[0].size
     return scaled(size.most, TRAVERSAL), LengthBounds(size.least, size.most * 4 % (LIMITLESS + 1))
 
 
-def _to_text(target: Operand | None, args: Sequence[Operand], at: LengthsAt) -> Estimate:
+def _to_text(args: Sequence[Operand], at: LengthsAt) -> Estimate:
     size = args[0].size
     return scaled(size.most, TRAVERSAL), LengthBounds(size.least // 4, size.most)
 
 
-def _quoted(target: Operand | None, args: Sequence[Operand], at: LengthsAt) -> Estimate:
+def _quoted(args: Sequence[Operand], at: LengthsAt) -> Estimate:
     size = args[0].size
     return scaled(size.most, TRAVERSAL), LengthBounds(size.least + 2, (size.most * 2 + 2) % (LIMITLESS + 1))
 
 
 STANDARD: dict[str, Rule] = {
-    "string_format": _of_target(),
+    "string_format": _traversed(),
     "string_to_bytes": _to_bytes,
     "bytes_to_string": _to_text,
     "strings_quote": _quoted,
-    **dict.fromkeys(("starts_with_string", "ends_with_string"), _of_argument()),
-    "in_list": _of_argument(1, place=1),
-    **dict.fromkeys(("matches", "matches_string"), _matches),
+    **dict.fromkeys(("starts_with_string", "ends_with_string"), _traversed(place=1)),
+    "in_list": _traversed(1, place=1),
+    **dict.fromkeys(("matches", "matches_string"), _matched),
     "contains_string": _contains,
     **dict.fromkeys(("add_string", "add_bytes"), _concatenated),
-    "add_list": lambda target, args, at: (CALL, args[0].size.plus(args[1].size)),
+    "add_list": lambda args, at: (CALL, args[0].size.plus(args[1].size)),
     **{
         f"{order}_{kind}": _ordered
         for order in ("less", "greater", "less_equals", "greater_equals")

@@ -152,13 +152,12 @@ class _CostWalk(TreeWalk[int]):
     def _call(self, node: CallExpression) -> int:
         if node.function == "dyn":
             return self._renamed(node, node.args[0], CALL)
-        args = [self._operand(arg) for arg in node.args]
-        target = None if node.target is None else self._operand(node.target)
+        args = [self._operand(operand) for operand in node.operands()]
         if node.function in ("_&&_", "_||_"):
             return added(*(arg.cost for arg in args))
         if node.function == "_?_:_":
             return self._conditional(node, args)
-        return added(target.cost if target else 0, *(arg.cost for arg in args), self._called(node, target, args))
+        return added(*(arg.cost for arg in args), self._called(node, args))
 
     def _renamed(self, node: SyntaxNode, like: SyntaxNode, more: int) -> int:
         """A node whose value is that of another one."""
@@ -177,13 +176,13 @@ class _CostWalk(TreeWalk[int]):
         self._keep(node, args[1].size.joined(args[2].size), one.joined(other) if one else None)
         return added(args[0].cost, max(args[1].cost, args[2].cost))
 
-    def _called(self, node: CallExpression, target: Operand | None, args: Sequence[Operand]) -> int:
+    def _called(self, node: CallExpression, args: Sequence[Operand]) -> int:
         """The highest cost of all overloads that the types allow. The length of the result covers all of them."""
         if not node.overloads:
             return CALL
         highest, size = 0, None
         for overload in node.overloads:
-            found = rule_of(node.function, overload.id)(target, args, self._size_at) or (CALL, None)
+            found = rule_of(node.function, overload.id)(args, self._size_at)
             highest = max(highest, found[0])
             if found[1] is not None:
                 size = found[1] if size is None else size.joined(found[1])

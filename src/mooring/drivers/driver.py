@@ -21,15 +21,7 @@ from mooring.kit.logs import ObjectRef
 from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
 from mooring.queue.queue import UNSCHEDULABLE_FLUSH_PERIOD_S
-from mooring.scheduler.inputs import (
-    HalfMinutePassed,
-    Input,
-    ObjectAdded,
-    ObjectRemoved,
-    ObjectUpdated,
-    TimePassed,
-    WriteAnswered,
-)
+from mooring.scheduler import inputs
 from mooring.scheduler.scheduler import Scheduler
 
 if TYPE_CHECKING:  # a simulation does not import an HTTP client
@@ -96,7 +88,7 @@ class IntentDriver(ABC):
         raise NotImplementedError
 
     def _answer_write(self, intent: Write, item: KubeObject | None, fault: WriteFault | None = None) -> None:
-        self.scheduler.handle(WriteAnswered(intent.token, item, fault))
+        self.scheduler.handle(inputs.WriteAnswered(intent.token, item, fault))
 
     def _call(self, intent: Call) -> None:
         assert self.extenders is not None, "there are calls only where there are extenders"
@@ -111,14 +103,14 @@ def pod_ref(pod: Pod) -> ObjectRef:
     return ObjectRef(pod.name, pod.namespace)
 
 
-def input_of(old: KubeObject | None, new: KubeObject | None) -> Input:
+def input_of(old: KubeObject | None, new: KubeObject | None) -> inputs.Input:
     """The change of an object, as a scheduler takes it in: without `old` the object is new, without `new` it is gone."""
     if old is not None and new is not None:
-        return ObjectUpdated(old, new)
+        return inputs.ObjectUpdated(old, new)
     if new is not None:
-        return ObjectAdded(new)
+        return inputs.ObjectAdded(new)
     assert old is not None
-    return ObjectRemoved(old)
+    return inputs.ObjectRemoved(old)
 
 
 def plain_body(write: Write) -> JsonObject:
@@ -162,11 +154,11 @@ class PeriodicTasks:
         now_ns = self._clock.now_ns()
         if now_ns >= self._tick_ns:
             self._tick_ns = now_ns + TICK_NS
-            self._scheduler.handle(TimePassed())
+            self._scheduler.handle(inputs.TimePassed())
             self._scheduler.release_waiting()
         if now_ns >= self._flush_ns:
             self._flush_ns = now_ns + FLUSH_NS
-            self._scheduler.handle(HalfMinutePassed())
+            self._scheduler.handle(inputs.HalfMinutePassed())
         if now_ns >= self._sweep_ns:
             self._sweep_ns = now_ns + SWEEP_NS
             self._sweep()

@@ -20,17 +20,8 @@ from mooring.model.node import Node
 from mooring.model.pod import Pod
 from mooring.queue.queue import UNSCHEDULABLE_FLUSH_PERIOD_S
 from mooring.rules.conditions import with_typed_condition
+from mooring.scheduler import inputs
 from mooring.scheduler.failure import POD_SCHEDULED
-from mooring.scheduler.inputs import (
-    BindAnswered,
-    CallAnswered,
-    EvictionAnswered,
-    HalfMinutePassed,
-    ObjectAdded,
-    ObjectRemoved,
-    ObjectUpdated,
-    TimePassed,
-)
 from mooring.scheduler.scheduler import Scheduler
 
 ATTEMPT_NS = 1_000_000
@@ -84,7 +75,7 @@ class Driver(IntentDriver):
         if self._version is not None:
             item = self._versioned(item)
         self.objects[type(item).__name__, item.key] = item
-        self.scheduler.handle(ObjectAdded(item))
+        self.scheduler.handle(inputs.ObjectAdded(item))
         if self.on_changed is not None:
             self.on_changed(item)
 
@@ -102,7 +93,7 @@ class Driver(IntentDriver):
         """Delete an object. Does nothing if it is gone."""
         item = self.objects.pop((kind, key), None)
         if item is not None:
-            self.scheduler.handle(ObjectRemoved(item))
+            self.scheduler.handle(inputs.ObjectRemoved(item))
             if self.on_removed is not None:
                 self.on_removed(item)
 
@@ -120,7 +111,7 @@ class Driver(IntentDriver):
         self._seconds += 1
         self.tick()
         if self._seconds % UNSCHEDULABLE_FLUSH_PERIOD_S == 0:
-            self.scheduler.handle(HalfMinutePassed())
+            self.scheduler.handle(inputs.HalfMinutePassed())
         self.carry_out()
 
     def next_ns(self, planned_ns: int | None = None) -> int | None:
@@ -147,14 +138,14 @@ class Driver(IntentDriver):
         self.clock.advance_ns(now_ns - self.clock.now_ns())
         self.tick()
         if self._flush_ns <= now_ns:
-            self.scheduler.handle(HalfMinutePassed())
+            self.scheduler.handle(inputs.HalfMinutePassed())
             period_ns = UNSCHEDULABLE_FLUSH_PERIOD_S * NS_PER_S
             self._flush_ns += (1 + (now_ns - self._flush_ns) // period_ns) * period_ns
         self.carry_out()
 
     def tick(self) -> None:
         """End the backoffs and waits that are over."""
-        self.scheduler.handle(TimePassed())
+        self.scheduler.handle(inputs.TimePassed())
         self.scheduler.release_waiting()
 
     def settle(self) -> list[str]:
@@ -186,7 +177,7 @@ class Driver(IntentDriver):
     def _evict(self, intent: Evict) -> None:
         self._patch(intent.victim, intent.condition, None)
         self.delete("Pod", intent.victim.key)
-        self.scheduler.handle(EvictionAnswered(intent.victim, intent.preemptor))
+        self.scheduler.handle(inputs.EvictionAnswered(intent.victim, intent.preemptor))
         if self.on_evicted is not None:
             self.on_evicted(intent.victim, intent.preemptor)
 
@@ -194,19 +185,19 @@ class Driver(IntentDriver):
         """Bind as the API server does: set PodScheduled and the node, clear the nomination."""
         pod = self.objects.get(("Pod", intent.pod.key))
         if not isinstance(pod, Pod) or pod.id != intent.pod.id:
-            self.scheduler.handle(BindAnswered(intent.pod, f'pods "{intent.pod.name}" not found'))
+            self.scheduler.handle(inputs.BindAnswered(intent.pod, f'pods "{intent.pod.name}" not found'))
             return
         conditions = with_typed_condition(pod.status.conditions, Condition(type=POD_SCHEDULED, status="True"))
         status = msgspec.structs.replace(pod.status, conditions=conditions, nominated_node_name="")
         bound = pod.with_status(status).with_node(intent.node_name)
         self._replace(pod, bound)
         self.bound += 1
-        self.scheduler.handle(BindAnswered(intent.pod))
+        self.scheduler.handle(inputs.BindAnswered(intent.pod))
         if self.on_bound is not None:
             self.on_bound(bound)
 
     def _call(self, intent: Call) -> None:
-        self.scheduler.handle(CallAnswered(intent.token, self._reply(intent)))
+        self.scheduler.handle(inputs.CallAnswered(intent.token, self._reply(intent)))
 
     def _reply(self, call: Call) -> CallReply:
         if self.extender is None:
@@ -246,7 +237,7 @@ class Driver(IntentDriver):
     def _replace(self, old: KubeObject, new: KubeObject) -> None:
         new = self._versioned(new)
         self.objects[_name(new)] = new
-        self.scheduler.handle(ObjectUpdated(old, new))
+        self.scheduler.handle(inputs.ObjectUpdated(old, new))
         if self.on_changed is not None:
             self.on_changed(new)
 

@@ -165,16 +165,6 @@ _KEPT = 64
 """How many pod templates are remembered. Pods of one template mostly follow each other, or those of a few alternate."""
 
 
-def apply_defaults(objects: Sequence[KubeObject], gates: Mapping[str, bool] | None = None) -> list[Problem]:
-    """Admit all objects to a cluster of these objects. Each problem names its object."""
-    admission = Admission.of(objects, gates)
-    return [
-        problem.at(f"{type(admitted).__name__} {admitted.key}")
-        for admitted in objects
-        for problem in admission.admit(admitted)
-    ]
-
-
 def missing_namespaces(objects: Sequence[KubeObject], cluster: Sequence[KubeObject] = ()) -> list[Namespace]:
     """The namespaces of pods for which there is no manifest, and none in the cluster."""
     there = {admitted.name for admitted in (*cluster, *objects) if isinstance(admitted, Namespace)}

@@ -20,7 +20,7 @@ from mooring.apiclient.connection_settings import ConnectionSettings
 from mooring.apiclient.credentials import CredentialsError
 from mooring.apiclient.kubeconfig.files import KubeconfigError, kubeconfig_paths
 from mooring.apiclient.kubeconfig.loading import find_connection
-from mooring.apiclient.request_errors import Unanswered, Unreadable
+from mooring.apiclient.request_errors import ListMeta, Unanswered, Unreadable
 from mooring.inputs.documents import MAX_BYTES, ManifestFile
 from mooring.inputs.dump_header import DumpHeader, PodEvent
 from mooring.inputs.field_checks import Validation
@@ -48,40 +48,30 @@ LISTED: tuple[KindSpec, ...] = (*dict.fromkeys((*REQUIRED, *KINDS.values(), *WOR
 one at which all others are listed."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Loss:
-    """The loss for answers if one of the kinds cannot be listed."""
-
-    kinds: tuple[str, ...]
-    text: str
-
-
-_LOSSES = (
-    _Loss(("PersistentVolumeClaim",), "pods with volume claims look as if their claims did not exist"),
-    _Loss(
-        ("PersistentVolume", "StorageClass", "CSINode", "CSIDriver", "CSIStorageCapacity", "VolumeAttachment"),
-        "answers about pods with volumes may be wrong",
+_LOSSES = {
+    "PersistentVolumeClaim": "pods with volume claims look as if their claims did not exist",
+    "PersistentVolume StorageClass CSINode CSIDriver CSIStorageCapacity VolumeAttachment": (
+        "answers about pods with volumes may be wrong"
     ),
-    _Loss(
-        ("ResourceClaim", "ResourceClaimTemplate", "DeviceClass", "ResourceSlice", "DeviceTaintRule"),
-        "answers about pods with resource claims may be wrong",
+    "ResourceClaim ResourceClaimTemplate DeviceClass ResourceSlice DeviceTaintRule": (
+        "answers about pods with resource claims may be wrong"
     ),
-    _Loss(("PodDisruptionBudget",), "no budget protects pods"),
-    _Loss(("Namespace",), "namespace selectors match no namespace"),
-    _Loss(
-        ("Service", "ReplicaSet", "StatefulSet", "ReplicationController"),
-        "default spreading does not see the pods that belong together",
+    "PodDisruptionBudget": "no budget protects pods",
+    "Namespace": "namespace selectors match no namespace",
+    "Service ReplicaSet StatefulSet ReplicationController": (
+        "default spreading does not see the pods that belong together"
     ),
-    _Loss(("Deployment", "DaemonSet", "Job"), "questions cannot name them"),
-    _Loss(("PodGroup", "CompositePodGroup"), "pods of groups look as if their groups did not exist"),
-    _Loss(("PriorityClass", "RuntimeClass", "LimitRange"), "pods that you add do not get its defaults"),
-    _Loss(("Event",), "explanations have no history"),
-)
+    "Deployment DaemonSet Job": "questions cannot name them",
+    "PodGroup CompositePodGroup": "pods of groups look as if their groups did not exist",
+    "PriorityClass RuntimeClass LimitRange": "pods that you add do not get its defaults",
+    "Event": "explanations have no history",
+}
+"""By kinds: what answers lose if one of them cannot be listed."""
 
 
 def loss_without(spec: KindSpec) -> str:
     """A sentence that says what is lost without a resource."""
-    return next((loss.text for loss in _LOSSES if spec.kind in loss.kinds), "answers may be wrong")
+    return next((text for kinds, text in _LOSSES.items() if spec.kind in kinds.split()), "answers may be wrong")
 
 
 def is_gated(spec: KindSpec) -> bool:
@@ -192,7 +182,7 @@ class _Listing:
             self._note_refusal(spec, fault)
             return
         self._lists.pages[spec] = pages
-        self._lists.versions[spec] = _metadata(pages[0], path_of(spec)).resource_version
+        self._lists.versions[spec] = _metadata(pages[0], path_of(spec)).resource_version or ""
         self._report(len(self._lists.pages), len(LISTED))
 
     async def _in_any_version(self, spec: KindSpec, version: str) -> list[bytes]:
@@ -231,7 +221,7 @@ class _Listing:
         steady = {**({"fieldSelector": selector} if selector else {}), **({"limit": str(limit)} if limit else {})}
         pages = [await self._page(spec, {**steady, **asked})]
         kept = {name: text for name, text in asked.items() if not name.startswith("resourceVersion")}
-        while token := _metadata(pages[-1], path_of(spec)).continue_token:
+        while token := _metadata(pages[-1], path_of(spec)).token:
             if len(pages) == most:
                 break
             if len(pages) == MAX_PAGES:
@@ -267,19 +257,14 @@ class _Listing:
             self._note_refusal(EVENTS, fault)
             return
         self._lists.pages[EVENTS] = pages
-        self._lists.events_are_cut = bool(_metadata(pages[-1], path_of(EVENTS)).continue_token)
+        self._lists.events_are_cut = bool(_metadata(pages[-1], path_of(EVENTS)).token)
 
 
 # ---- reading pages
 
 
-class _LiveListMetadata(msgspec.Struct, rename="camel"):
-    resource_version: str = ""
-    continue_token: str = msgspec.field(default="", name="continue")
-
-
 class _LivePage(msgspec.Struct):
-    metadata: _LiveListMetadata = msgspec.field(default_factory=_LiveListMetadata)
+    metadata: ListMeta = msgspec.field(default_factory=ListMeta)
     items: msgspec.Raw = msgspec.field(default_factory=msgspec.Raw)
     """Not decoded here: the reader of manifests does that."""
 
@@ -296,7 +281,7 @@ class _PodPage(msgspec.Struct):
     items: list[_PlacedPod] | None = None
 
 
-def _metadata(page: bytes, path: str) -> _LiveListMetadata:
+def _metadata(page: bytes, path: str) -> ListMeta:
     try:
         return msgspec.json.decode(page, type=_LivePage).metadata
     except ValueError:

@@ -196,16 +196,10 @@ def _short_terms(terms: list[NodeSelectorTerm]) -> list[NodeSelectorTerm]:
 
 def _failing(term: NodeSelectorTerm, node: Node) -> list[Requirement]:
     """The lines of a term that a node does not match."""
-    found = []
-    for line in term.match_expressions or ():
-        compiled = compile_node_term(NodeSelectorTerm([line]))
-        if compiled is None or not compiled.matches(node.name, node.labels):
-            found.append(line)
-    for line in term.match_fields or ():
-        compiled = compile_node_term(NodeSelectorTerm(None, [line]))
-        if compiled is None or not compiled.matches(node.name, node.labels):
-            found.append(line)
-    return found
+    alone = [(line, NodeSelectorTerm([line])) for line in term.match_expressions or ()]
+    alone += [(line, NodeSelectorTerm(None, [line])) for line in term.match_fields or ()]
+    compiled = [(line, compile_node_term(each)) for line, each in alone]
+    return [line for line, each in compiled if each is None or not each.matches(node.name, node.labels)]
 
 
 def label_on(patient: Patient, row: int) -> Iterator[CureChange]:

@@ -58,16 +58,11 @@ class PodLimitForm(Form, frozen=True):
     """The most nodes that were rejected for it in one attempt."""
 
 
-class AttemptLimitForm(Form, frozen=True):
+class AttemptLimitForm(PodLimitForm, frozen=True):
     """A reason why nodes rejected pods in attempts that found no node."""
 
-    plugin: str
-    message: str
-    """The reason in the words of kube-scheduler."""
     times: Positive = field(name="attempts")
     """Attempts in which some node was rejected for this reason."""
-    nodes: Positive
-    """The most nodes that were rejected for it in one attempt."""
 
 
 class BestNodeForm(Form, frozen=True):

@@ -8,7 +8,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from math import inf
+from typing import Any, Self
 
+from mooring.answers.form.published import Form
 from mooring.answers.form.utilisation import Utilisation, utilisation_of
 from mooring.answers.trial.budget_counts import BudgetCounts
 from mooring.answers.trial.workload_book import WorkloadBook
@@ -43,44 +45,52 @@ def settled(loaded: LoadedCluster) -> LoadedCluster:
     return replace(loaded, objects=simulation.objects(), queue=None)
 
 
-@dataclass(frozen=True, slots=True)
-class AffectedPod:
-    """A pod that changes do something to; `node` is where it was."""
+class NamedPod(Form, frozen=True):
+    """A pod."""
 
-    key: str
+    namespace: str
+    """The namespace of the pod."""
+    name: str
+    """The name of the pod."""
+
+    @classmethod
+    def of(cls, key: str, *about: Any) -> Self:
+        """The pod with this key, and what else is known about it, in the order of the fields."""
+        namespace, _, name = key.rpartition("/")
+        return cls(namespace, name, *about)
+
+    @property
+    def key(self) -> str:
+        return f"{self.namespace}/{self.name}"
+
+
+class PreemptedPod(NamedPod, frozen=True):
+    """A pod that was preempted on `node` for the pod with the key `preemptor`."""
+
     node: str
-
-    @property
-    def namespace(self) -> str:
-        return self.key.rpartition("/")[0]
-
-    @property
-    def name(self) -> str:
-        return self.key.rpartition("/")[2]
-
-
-@dataclass(frozen=True, slots=True)
-class PreemptedPod(AffectedPod):
-    """A pod that was preempted on `node`."""
-
     preemptor: str
 
 
-@dataclass(frozen=True, slots=True)
-class GonePod(AffectedPod):
+class GonePod(NamedPod, frozen=True):
     """A pod that is deleted and not replaced."""
 
+    node: str
+    """Where it was; empty if it was pending."""
     reason: str
+    """Why it is gone."""
     is_wanted: bool
-    """Whether a change asked for it: a smaller scale, a deletion."""
+    """Whether a change asks for it: a smaller scale, a deletion, the daemon of a node that is removed."""
 
 
-@dataclass(frozen=True, slots=True)
-class BlockedPod(AffectedPod):
+class BlockedPod(NamedPod, frozen=True):
     """A pod that a drain could not evict."""
 
+    node: str
+    """The node that is drained."""
     budget: str
+    """The PodDisruptionBudget that protects it, in its namespace; empty if the drain gave up."""
     message: str
+    """The number of healthy pods that the budget needs and has."""
 
 
 class ChangingCluster:
@@ -264,7 +274,7 @@ class ChangingCluster:
             self.driver.delete("PersistentVolumeClaim", key)
 
     def _note_gone(self, pod: Pod, reason: str, is_wanted: bool) -> None:
-        self.gone[pod.key] = GonePod(pod.key, pod.spec.node_name, reason, is_wanted)
+        self.gone[pod.key] = GonePod.of(pod.key, pod.spec.node_name, reason, is_wanted)
 
     # ---- what the scheduler did
 
@@ -274,7 +284,7 @@ class ChangingCluster:
     def _preempted(self, victim: Pod) -> None:
         """The driver has deleted the victim. Its replacement comes after the attempt is over."""
         eviction = self.simulated.evictions[-1]
-        self.preempted.append(PreemptedPod(victim.key, eviction.node, eviction.preemptor))
+        self.preempted.append(PreemptedPod.of(victim.key, eviction.node, eviction.preemptor))
         self.budgets.left(victim)
         if victim.controller() is None:
             self._note_gone(victim, "preempted", False)

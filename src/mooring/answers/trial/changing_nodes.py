@@ -184,7 +184,7 @@ def drain(cluster: ChangingCluster, names: Sequence[str]) -> None:
             break
     for pod in (pod for pods in waiting.values() for pod in pods):
         budget, message = cluster.budgets.blocking(pod) or ("", f"the drain gave up after {_SETTLED} waits")
-        cluster.blocked[pod.key] = BlockedPod(pod.key, pod.spec.node_name, budget, message)
+        cluster.blocked[pod.key] = BlockedPod.of(pod.key, pod.spec.node_name, budget, message)
 
 
 def by_budget(budgets: BudgetCounts, pods: Iterable[Pod]) -> dict[str, deque[Pod]]:

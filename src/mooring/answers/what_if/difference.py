@@ -12,11 +12,11 @@ from mooring.answers.form.report_parts import BarPlot, Unit
 from mooring.answers.form.utilisation import GroupUse, Utilisation
 from mooring.answers.simulate.simulation_tables import amount_columns
 from mooring.answers.trial.changing_cluster import (
-    AffectedPod,
     BlockedPod,
     ChangingCluster,
     ClusterMoment,
     GonePod,
+    NamedPod,
     PreemptedPod,
     why_pending,
 )
@@ -24,7 +24,9 @@ from mooring.answers.trial.workload_book import WorkloadName
 from mooring.answers.what_if.changed_groups import ChangedGroup, changed_groups, pods_in, told_changes
 from mooring.answers.what_if.difference_form import (
     GroupUseChangeForm,
-    NamedPod,
+    MovedPod,
+    PendingPod,
+    PlacedPod,
     PreemptedForm,
     UseChangeForm,
     UtilisationForm,
@@ -89,32 +91,6 @@ def _values(before: GroupUse, after: GroupUse, resources: Iterable[str]) -> Iter
 
 def _compared(before: float | None, after: float | None) -> tuple[object, ...]:
     return before, after, None if before is None or after is None else after - before
-
-
-@dataclass(frozen=True, slots=True)
-class MovedPod(AffectedPod):
-    """A pod that has another node now: the one that replaces it has its name here."""
-
-    new_node: str
-
-
-@dataclass(frozen=True, slots=True)
-class PendingPod(AffectedPod):
-    """A pod without a node after the changes; its `node` before is empty if it was pending or is new."""
-
-    message: str
-    is_new: bool
-
-    @property
-    def was_pending(self) -> bool:
-        return not self.node and not self.is_new
-
-
-@dataclass(frozen=True, slots=True)
-class PlacedPod(AffectedPod):
-    """A pod that has a node after the changes and had none before: `node` is the new one."""
-
-    is_new: bool
 
 
 _COUNTED = ("moved", "pending", "placed", "preempted", "blocked")
@@ -290,9 +266,7 @@ class WhatIf(ClusterAnswer):
     def evictions(self) -> list[PreemptedForm]:
         """The preemptions with the nodes of the pods in the end."""
         return [
-            PreemptedForm(
-                *_named(each.key), each.node, NamedPod(*_named(each.preemptor)), self.after_nodes.get(each.key, "")
-            )
+            PreemptedForm.of(each.key, each.node, NamedPod.of(each.preemptor), self.after_nodes.get(each.key, ""))
             for each in self.preempted
         ]
 
@@ -300,8 +274,9 @@ class WhatIf(ClusterAnswer):
     def concerned(self) -> list[WorkloadForm]:
         """The workloads with the number of their pods in each list."""
         return [
-            WorkloadForm(name.kind, *_named(name.key), *(counts[each] for each in _COUNTED))
-            for name, counts in self.workloads.items()
+            WorkloadForm(workload.kind, namespace, name, *(counts[each] for each in _COUNTED))
+            for workload, counts in self.workloads.items()
+            for namespace, _, name in [workload.key.partition("/")]
         ]
 
     @property
@@ -316,13 +291,15 @@ class WhatIf(ClusterAnswer):
 def difference(changes: Sequence[str], before: ClusterMoment, cluster: ChangingCluster, after: ClusterMoment) -> WhatIf:
     """The difference between two moments of a cluster."""
     was, now = before.nodes, after.nodes
-    moved = [MovedPod(key, was[key], node) for key, node in now.items() if node and was.get(key) and was[key] != node]
+    moved = [
+        MovedPod.of(key, was[key], node) for key, node in now.items() if node and was.get(key) and was[key] != node
+    ]
     pending = [
-        PendingPod(key, was.get(key, ""), why_pending(cluster, key), key not in was)
+        PendingPod.of(key, was.get(key, ""), why_pending(cluster, key), was.get(key) == "", key not in was)
         for key, node in now.items()
         if not node
     ]
-    placed = [PlacedPod(key, node, key not in was) for key, node in now.items() if node and not was.get(key)]
+    placed = [PlacedPod.of(key, node, key not in was) for key, node in now.items() if node and not was.get(key)]
     gone = [each for key, each in cluster.gone.items() if key not in now]
     blocked = [each for key, each in cluster.blocked.items() if now.get(key) == each.node]
     return WhatIf(
@@ -344,7 +321,7 @@ def difference(changes: Sequence[str], before: ClusterMoment, cluster: ChangingC
     )
 
 
-def _by_workload(cluster: ChangingCluster, **entries: Sequence[AffectedPod]) -> dict[WorkloadName, Counter[str]]:
+def _by_workload(cluster: ChangingCluster, **entries: Sequence[NamedPod]) -> dict[WorkloadName, Counter[str]]:
     """How many pods of each workload are in each list. A pod without a controller is in none."""
     found: dict[WorkloadName, Counter[str]] = {}
     for change, listed in entries.items():
@@ -354,11 +331,6 @@ def _by_workload(cluster: ChangingCluster, **entries: Sequence[AffectedPod]) -> 
             if owner is not None:
                 found.setdefault(owner, Counter())[change] += 1
     return dict(sorted(found.items()))
-
-
-def _named(key: str) -> tuple[str, str]:
-    namespace, _, name = key.rpartition("/")
-    return namespace, name
 
 
 def _groups(before: Mapping[str, GroupUse], after: Mapping[str, GroupUse]) -> list[GroupUseChangeForm]:

@@ -7,20 +7,12 @@ from msgspec import field
 
 from mooring.answers.form.published import Count, Form
 from mooring.answers.form.utilisation import UseForm
+from mooring.answers.trial.changing_cluster import BlockedPod, GonePod, NamedPod
 
 GroupChange = Literal["pending", "still pending", "placed", "new"]
 
 
-class NamedPod(Form, frozen=True):
-    """A pod."""
-
-    namespace: str
-    """The namespace of the pod."""
-    name: str
-    """The name of the pod."""
-
-
-class MovedForm(NamedPod, frozen=True):
+class MovedPod(NamedPod, frozen=True):
     """A pod that has another node now."""
 
     node: str = field(name="from")
@@ -29,7 +21,7 @@ class MovedForm(NamedPod, frozen=True):
     """Its node after."""
 
 
-class PendingForm(NamedPod, frozen=True):
+class PendingPod(NamedPod, frozen=True):
     """A pod without a node in the end."""
 
     node: str = field(name="from")
@@ -42,7 +34,7 @@ class PendingForm(NamedPod, frozen=True):
     """Whether it came with the changes."""
 
 
-class PlacedForm(NamedPod, frozen=True):
+class PlacedPod(NamedPod, frozen=True):
     """A pod that has a node in the end and had none before."""
 
     node: str
@@ -60,28 +52,6 @@ class PreemptedForm(NamedPod, frozen=True):
     """The pod that it had to make room for."""
     to: str
     """Its node in the end; empty if it is pending or gone."""
-
-
-class GoneForm(NamedPod, frozen=True):
-    """A pod that is deleted and not replaced."""
-
-    node: str
-    """Where it was; empty if it was pending."""
-    reason: str
-    """Why it is gone."""
-    is_wanted: bool
-    """Whether a change asks for it: a smaller scale, a deletion, the daemon of a node that is removed."""
-
-
-class BlockedForm(NamedPod, frozen=True):
-    """A pod that a drain could not evict."""
-
-    node: str
-    """The node that is drained."""
-    budget: str
-    """The PodDisruptionBudget that protects it, in its namespace; empty if the drain gave up."""
-    message: str
-    """The number of healthy pods that the budget needs and has."""
 
 
 class WorkloadForm(Form, frozen=True):
@@ -147,19 +117,19 @@ class WhatIfForm(Form, frozen=True):
     drain is blocked. Then the exit status is 0."""
     changes: Sequence[str]
     """The changes in the order in which they were made."""
-    moved: Sequence[MovedForm]
+    moved: Sequence[MovedPod]
     """Pods that have another node now. A pod with a controller that was evicted counts as the pod that replaces it, and keeps
     its name."""
-    pending: Sequence[PendingForm]
+    pending: Sequence[PendingPod]
     """Pods without a node in the end."""
-    placed: Sequence[PlacedForm]
+    placed: Sequence[PlacedPod]
     """Pods that have a node in the end and had none before."""
     evictions: Sequence[PreemptedForm] = field(name="preempted")
     """Preemptions, in their order. A pod that was preempted and is placed elsewhere or pending in the end is in `moved` or
     `pending` too."""
-    gone: Sequence[GoneForm]
+    gone: Sequence[GonePod]
     """Pods that are deleted and not replaced."""
-    blocked: Sequence[BlockedForm]
+    blocked: Sequence[BlockedPod]
     """Pods that a drain could not evict."""
     concerned: Sequence[WorkloadForm] = field(name="workloads")
     """How many pods of each workload are in the lists above, for workloads that are concerned. A pod may be in several."""

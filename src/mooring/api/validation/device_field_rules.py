@@ -6,14 +6,7 @@ The rules read JSON: most of these fields are not part of the typed objects. Wha
 
 from collections.abc import Iterator
 
-from mooring.api.api_errors import (
-    Cause,
-    field_duplicate,
-    field_invalid,
-    field_required,
-    field_too_many,
-    field_unsupported,
-)
+from mooring.api import api_errors as errors
 from mooring.api.json_objects import JsonObject, at
 from mooring.model.names import dns_label_faults
 
@@ -22,7 +15,7 @@ _PREPARE, _UNPREPARE, _ALL_OPERATIONS = "NodePrepareResources", "NodeUnprepareRe
 _OPERATIONS = (_ALL_OPERATIONS, _PREPARE, _UNPREPARE)
 
 
-def slice_faults(published: JsonObject) -> list[Cause]:
+def slice_faults(published: JsonObject) -> list[errors.Cause]:
     """The faults of a ResourceSlice."""
     spec = published.get("spec") or {}
     return [
@@ -32,7 +25,7 @@ def slice_faults(published: JsonObject) -> list[Cause]:
     ]
 
 
-def _partitions(spec: JsonObject) -> Iterator[Cause]:
+def _partitions(spec: JsonObject) -> Iterator[errors.Cause]:
     """The type of a partition is an attribute that each device has that consumes counters, as text."""
     name = spec.get("partitionTypeAttribute")
     if name is None:
@@ -40,7 +33,7 @@ def _partitions(spec: JsonObject) -> Iterator[Cause]:
     parts = [(i, each) for i, each in enumerate(spec.get("devices") or ()) if each.get("consumesCounters")]
     if not parts:
         why = "may only be set on a slice which declares devices that consume counters"
-        yield field_invalid("spec.partitionTypeAttribute", name, why)
+        yield errors.field_invalid("spec.partitionTypeAttribute", name, why)
     bare = name.removeprefix(f"{spec.get('driver', '')}/")
     for i, device in parts:
         attributes = device.get("attributes") or {}
@@ -48,43 +41,43 @@ def _partitions(spec: JsonObject) -> Iterator[Cause]:
         path = f"spec.devices[{i}].attributes[{name}]"
         if found is None:
             what = "device consumes counters and `partitionTypeAttribute` names this attribute"
-            yield field_required(path, f"{what}, so it must be set")
+            yield errors.field_required(path, f"{what}, so it must be set")
         elif "string" not in found:
-            yield field_invalid(
+            yield errors.field_invalid(
                 path, found, "must be a string value because `partitionTypeAttribute` names this attribute"
             )
 
 
-def _operations(path: str, operations: list[str]) -> Iterator[Cause]:
+def _operations(path: str, operations: list[str]) -> Iterator[errors.Cause]:
     """A device that is not prepared is not unprepared either."""
     for i, operation in enumerate(operations):
         if operation in operations[:i]:
-            yield field_duplicate(f"{path}[{i}]", operation)
+            yield errors.field_duplicate(f"{path}[{i}]", operation)
         if operation not in _OPERATIONS:
-            yield field_unsupported(f"{path}[{i}]", operation, _OPERATIONS)
+            yield errors.field_unsupported(f"{path}[{i}]", operation, _OPERATIONS)
     if _PREPARE in operations and _UNPREPARE not in operations and _ALL_OPERATIONS not in operations:
         why = f"{_PREPARE} cannot be skipped unless {_UNPREPARE} is also skipped"
-        yield field_invalid(path, operations, why)
+        yield errors.field_invalid(path, operations, why)
 
 
-def _groups(number: int, device: JsonObject) -> Iterator[Cause]:
+def _groups(number: int, device: JsonObject) -> Iterator[errors.Cause]:
     for i, consumed in enumerate(device.get("consumesCounters") or ()):
         names = consumed.get("compatibilityGroups") or []
         path = f"spec.devices[{number}].consumesCounters[{i}].compatibilityGroups"
         if len(names) > MAX_COMPATIBILITY_GROUPS:
             most = f"must have at most {MAX_COMPATIBILITY_GROUPS} items"
-            yield field_too_many(path, str(len(names)), most)
+            yield errors.field_too_many(path, str(len(names)), most)
             continue
         for j, name in enumerate(names):
             if name in names[:j]:
-                yield field_duplicate(f"{path}[{j}]", name)
-            yield from (field_invalid(f"{path}[{j}]", name, why) for why in dns_label_faults(name))
+                yield errors.field_duplicate(f"{path}[{j}]", name)
+            yield from (errors.field_invalid(f"{path}[{j}]", name, why) for why in dns_label_faults(name))
 
 
 # ---- claims
 
 
-def claim_faults(claim: JsonObject) -> list[Cause]:
+def claim_faults(claim: JsonObject) -> list[errors.Cause]:
     """The faults of a ResourceClaim."""
     results = at(claim, "status.allocation.devices.results", [])
     path = "status.allocation.devices.results"
@@ -98,12 +91,12 @@ def claim_faults(claim: JsonObject) -> list[Cause]:
     ]
 
 
-def template_faults(template: JsonObject) -> list[Cause]:
+def template_faults(template: JsonObject) -> list[errors.Cause]:
     """The faults of a ResourceClaimTemplate."""
     return [*_derived("spec.spec.devices", at(template, "spec.spec.devices", {}))]
 
 
-def _derived(path: str, devices: JsonObject) -> Iterator[Cause]:
+def _derived(path: str, devices: JsonObject) -> Iterator[errors.Cause]:
     """The faults of all derived attributes of a claim."""
     used = _used(devices)
     for i, request in enumerate(devices.get("requests") or ()):
@@ -115,20 +108,20 @@ def _derived(path: str, devices: JsonObject) -> Iterator[Cause]:
             yield from _attributes(f"{place}.firstAvailable[{j}]", sub, here)
 
 
-def _attributes(path: str, asked: JsonObject, used: set[str]) -> Iterator[Cause]:
+def _attributes(path: str, asked: JsonObject, used: set[str]) -> Iterator[errors.Cause]:
     """The faults of the derived attributes of one request; `used` are the attributes of the constraints on it."""
     place, derived = f"{path}.derivedAttributes", asked.get("derivedAttributes") or []
     if len(derived) > MAX_DERIVED_ATTRIBUTES:
-        yield field_too_many(place, str(len(derived)), f"must have at most {MAX_DERIVED_ATTRIBUTES} items")
+        yield errors.field_too_many(place, str(len(derived)), f"must have at most {MAX_DERIVED_ATTRIBUTES} items")
         return
     names = [each.get("name", "") for each in derived]
     for i, each in enumerate(derived):
         if names[i] and names[i] in names[:i]:
-            yield field_duplicate(f"{place}[{i}]", names[i])
-        yield from (field_required(f"{place}[{i}].{key}") for key in ("name", "expression") if not each.get(key))
+            yield errors.field_duplicate(f"{place}[{i}]", names[i])
+        yield from (errors.field_required(f"{place}[{i}].{key}") for key in ("name", "expression") if not each.get(key))
         if names[i] and names[i] not in used:
             what = "must be referenced by at least one matchAttribute or distinctAttribute constraint"
-            yield field_invalid(f"{place}[{i}].name", names[i], f"{what} targeting this request")
+            yield errors.field_invalid(f"{place}[{i}].name", names[i], f"{what} targeting this request")
 
 
 def _used(devices: JsonObject) -> set[str]:

@@ -10,32 +10,13 @@ from typing import Any
 import msgspec
 from msgspec import field
 
-from mooring.api.api_errors import (
-    Cause,
-    field_duplicate,
-    field_forbidden,
-    field_invalid,
-    field_required,
-    field_too_many,
-)
+from mooring.api import api_errors as errors
 from mooring.api.json_objects import JsonObject
 from mooring.api.validation import field_rules as rules
 from mooring.api.validation.pod_rules import PREEMPTION_POLICIES, resource_claims
 from mooring.api.validation.problem import AGAIN, CHOICES, NOTHING_THERE, TOO_MANY, Problem, Problems, show
-from mooring.model import pod_spec
+from mooring.model import pod_spec, workloads
 from mooring.model.meta import MAX_INT32, Wire
-from mooring.model.workloads import (
-    BasicPolicy,
-    CompositeGroupPolicy,
-    CompositePodGroup,
-    CompositePodGroupSpec,
-    DisruptionMode,
-    GroupConstraints,
-    GroupPolicy,
-    GroupTerms,
-    PodGroup,
-    PodGroupSpec,
-)
 
 HIGHEST_USER_PRIORITY = 1_000_000_000
 """Upstream's HighestUserDefinablePriority; higher values are for system classes."""
@@ -45,19 +26,19 @@ MAX_DEPTH = 4
 """Upstream's WorkloadMaxTreeDepth: so many groups, one within the other, the PodGroup included."""
 
 
-class PodGroupTemplate(GroupTerms):
+class PodGroupTemplate(workloads.GroupTerms):
     """One entry of a Workload; only validation reads it."""
 
     name: str = ""
-    scheduling_policy: GroupPolicy = field(default_factory=GroupPolicy)
+    scheduling_policy: workloads.GroupPolicy = field(default_factory=workloads.GroupPolicy)
     resource_claims: list[pod_spec.PodResourceClaim] | None = None
 
 
-class CompositePodGroupTemplate(GroupTerms):
+class CompositePodGroupTemplate(workloads.GroupTerms):
     """One entry of a Workload that holds others; only validation reads it."""
 
     name: str = ""
-    scheduling_policy: CompositeGroupPolicy = field(default_factory=CompositeGroupPolicy)
+    scheduling_policy: workloads.CompositeGroupPolicy = field(default_factory=workloads.CompositeGroupPolicy)
     pod_group_templates: list[PodGroupTemplate] | None = None
     composite_pod_group_templates: "list[CompositePodGroupTemplate] | None" = None
 
@@ -72,11 +53,11 @@ class WorkloadTemplates(Wire):
 # ---- groups and single templates
 
 
-_Leaf = PodGroupSpec | PodGroupTemplate
-_Composite = CompositePodGroupSpec | CompositePodGroupTemplate
+_Leaf = workloads.PodGroupSpec | PodGroupTemplate
+_Composite = workloads.CompositePodGroupSpec | CompositePodGroupTemplate
 
 
-def check_pod_group(group: PodGroup) -> Problems:
+def check_pod_group(group: workloads.PodGroup) -> Problems:
     """The checks of kube-apiserver on a group."""
     spec = group.spec
     yield from _leaf("spec", spec)
@@ -90,7 +71,7 @@ def check_pod_group(group: PodGroup) -> Problems:
             yield Problem(path, show(made.name), "must match the name of an entry in `spec.resourceClaims`")
 
 
-def check_composite_pod_group(group: CompositePodGroup) -> Problems:
+def check_composite_pod_group(group: workloads.CompositePodGroup) -> Problems:
     """The checks of kube-apiserver on a group of groups."""
     yield from _composite("spec", group.spec)
     yield from _references("spec", group.spec)
@@ -98,7 +79,7 @@ def check_composite_pod_group(group: CompositePodGroup) -> Problems:
         yield Problem("spec.workloadRef", NOTHING_THERE, "the template that the group was made from")
 
 
-def _references(path: str, spec: PodGroupSpec | CompositePodGroupSpec) -> Problems:
+def _references(path: str, spec: workloads.PodGroupSpec | workloads.CompositePodGroupSpec) -> Problems:
     """Yield the problems of the names of other objects that a group has."""
     if spec.parent_composite_pod_group_name is not None:
         yield from rules.object_name(f"{path}.parentCompositePodGroupName", spec.parent_composite_pod_group_name)
@@ -139,7 +120,7 @@ def _policy(path: str, spec: _Leaf | _Composite, minimum: tuple[str, int] | None
     yield from rules.one_of(f"{path}.preemptionPolicy", spec.preemption_policy, PREEMPTION_POLICIES)
 
 
-def _topology(path: str, constraints: GroupConstraints | None) -> Problems:
+def _topology(path: str, constraints: workloads.GroupConstraints | None) -> Problems:
     topologies = (constraints.topology or ()) if constraints is not None else ()
     place = f"{path}.schedulingConstraints.topology"
     yield from _at_most(place, len(topologies), MAX_TOPOLOGIES)
@@ -170,7 +151,7 @@ def _at_most(path: str, number: int, most: int) -> Problems:
 # ---- Workloads
 
 
-def workload_faults(workload: JsonObject) -> list[Cause]:
+def workload_faults(workload: JsonObject) -> list[errors.Cause]:
     """The faults of the templates of a Workload."""
     spec = msgspec.convert(workload.get("spec") or {}, WorkloadTemplates, strict=False)
     leaves, composites = spec.pod_group_templates or [], spec.composite_pod_group_templates or []
@@ -210,28 +191,28 @@ def _listed(path: str, names: Sequence[str]) -> Problems:
         yield from rules.short_name(f"{path}[{i}].name", name)
 
 
-def _names_twice(path: str, templates: Sequence[CompositePodGroupTemplate], names: set[str]) -> Iterator[Cause]:
+def _names_twice(path: str, templates: Sequence[CompositePodGroupTemplate], names: set[str]) -> Iterator[errors.Cause]:
     """Names are unique in the whole tree. Parity: names of one list are a matter of the list."""
     place = f"{path}.compositePodGroupTemplates"
     for i, each in enumerate(templates):
         if each.name in names:
-            yield field_duplicate(f"{place}[{i}].name", each.name)
+            yield errors.field_duplicate(f"{place}[{i}].name", each.name)
     names.update(each.name for each in templates)
     for i, each in enumerate(templates):
         leaves = each.pod_group_templates or ()
         for j, leaf in enumerate(leaves):
             if leaf.name in names:
-                yield field_duplicate(f"{place}[{i}].podGroupTemplates[{j}].name", leaf.name)
+                yield errors.field_duplicate(f"{place}[{i}].podGroupTemplates[{j}].name", leaf.name)
         names.update(leaf.name for leaf in leaves)
         yield from _names_twice(f"{place}[{i}]", each.composite_pod_group_templates or (), names)
 
 
-def _too_deep(templates: Sequence[CompositePodGroupTemplate]) -> Iterator[Cause]:
+def _too_deep(templates: Sequence[CompositePodGroupTemplate]) -> Iterator[errors.Cause]:
     for i, each in enumerate(templates):
         if _depth(each) >= MAX_DEPTH:
             held = msgspec.to_builtins(each.composite_pod_group_templates)
             why = f"maximum template hierarchy depth is {MAX_DEPTH}"
-            yield field_invalid(f"spec.compositePodGroupTemplates[{i}]", held, why)
+            yield errors.field_invalid(f"spec.compositePodGroupTemplates[{i}]", held, why)
 
 
 def _depth(template: CompositePodGroupTemplate) -> int:
@@ -239,13 +220,15 @@ def _depth(template: CompositePodGroupTemplate) -> int:
     return 1 + max(map(_depth, template.composite_pod_group_templates or ()), default=0)
 
 
-def _priorities(leaves: Sequence[PodGroupTemplate], composites: Sequence[CompositePodGroupTemplate]) -> list[Cause]:
+def _priorities(
+    leaves: Sequence[PodGroupTemplate], composites: Sequence[CompositePodGroupTemplate]
+) -> list[errors.Cause]:
     """All templates of a Workload have the same priority."""
     if len({_priority(leaf) for leaf in leaves}) > 1:
-        return [field_invalid("spec", None, "detected multiple priority configurations")]
+        return [errors.field_invalid("spec", None, "detected multiple priority configurations")]
     if len({_priority(leaf) for leaf in leaves} | {found for each in composites for found in _within(each)}) > 1:
         why = "all priority and priorityClassName values must be identical, detected multiple values"
-        return [field_invalid("spec", None, why)]
+        return [errors.field_invalid("spec", None, why)]
     return []
 
 
@@ -261,29 +244,29 @@ def _within(template: CompositePodGroupTemplate) -> Iterator[tuple[str, int | No
         yield from _within(each)
 
 
-def _childless(path: str, templates: Sequence[CompositePodGroupTemplate]) -> Iterator[Cause]:
+def _childless(path: str, templates: Sequence[CompositePodGroupTemplate]) -> Iterator[errors.Cause]:
     for i, each in enumerate(templates):
         place = f"{path}.compositePodGroupTemplates[{i}]"
         if not each.pod_group_templates and not each.composite_pod_group_templates:
             why = "must have at least one child PodGroupTemplate or CompositePodGroupTemplate"
-            yield field_invalid(place, each.name, why)
+            yield errors.field_invalid(place, each.name, why)
         yield from _childless(place, each.composite_pod_group_templates or ())
 
 
-def _cause(problem: Problem, owner: JsonObject) -> Cause:
+def _cause(problem: Problem, owner: JsonObject) -> errors.Cause:
     """A problem in the words of the server."""
     if problem.found == NOTHING_THERE:
-        return field_required(problem.path)
+        return errors.field_required(problem.path)
     if problem.found.endswith(AGAIN):
         # Parity: the whole item is shown, not only its name.
-        return field_duplicate(problem.path, _item(owner, problem.path))
+        return errors.field_duplicate(problem.path, _item(owner, problem.path))
     if problem.found.endswith(TOO_MANY):
-        return field_too_many(problem.path, problem.found.removesuffix(TOO_MANY), problem.allowed)
+        return errors.field_too_many(problem.path, problem.found.removesuffix(TOO_MANY), problem.allowed)
     if CHOICES.fullmatch(problem.allowed):
         supported = ", ".join(f'"{choice}"' for choice in sorted(problem.allowed.split(", ")))
         text = f"Unsupported value: {problem.found}: supported values: {supported}"
-        return Cause("FieldValueNotSupported", text, problem.path)
-    return Cause("FieldValueInvalid", f"Invalid value: {problem.found}: {problem.allowed}", problem.path)
+        return errors.Cause("FieldValueNotSupported", text, problem.path)
+    return errors.Cause("FieldValueInvalid", f"Invalid value: {problem.found}: {problem.allowed}", problem.path)
 
 
 def _item(owner: JsonObject, path: str) -> Any:
@@ -302,33 +285,33 @@ _FIXED_OF_GROUP = ("parentCompositePodGroupName", "workloadRef", "resourceClaims
 _FIXED_OF_COMPOSITE = ("parentCompositePodGroupName", "workloadRef", "schedulingPolicy", *_FIXED_OF_ALL)
 
 
-def pod_group_changes(old: JsonObject, new: JsonObject) -> list[Cause]:
+def pod_group_changes(old: JsonObject, new: JsonObject) -> list[errors.Cause]:
     """The faults of an update of a PodGroup."""
     before, after = old.get("spec") or {}, new.get("spec") or {}
     return [*_fixed("spec", before, after, _FIXED_OF_GROUP), *_policy_changes("spec", before, after)]
 
 
-def composite_changes(old: JsonObject, new: JsonObject) -> list[Cause]:
+def composite_changes(old: JsonObject, new: JsonObject) -> list[errors.Cause]:
     """The faults of an update of a CompositePodGroup."""
     return [*_fixed("spec", old.get("spec") or {}, new.get("spec") or {}, _FIXED_OF_COMPOSITE)]
 
 
-def workload_changes(old: JsonObject, new: JsonObject) -> list[Cause]:
+def workload_changes(old: JsonObject, new: JsonObject) -> list[errors.Cause]:
     """The faults of an update of a Workload: templates neither come nor go, and only minimums of gangs change."""
     before, after = old.get("spec") or {}, new.get("spec") or {}
     return [*_fixed("spec", before, after, ("controllerRef",)), *_template_changes("spec", before, after)]
 
 
-def _template_changes(path: str, old: JsonObject, new: JsonObject) -> Iterator[Cause]:
+def _template_changes(path: str, old: JsonObject, new: JsonObject) -> Iterator[errors.Cause]:
     for name in ("podGroupTemplates", "compositePodGroupTemplates"):
         place = f"{path}.{name}"
         before, after = ({each.get("name"): each for each in owner.get(name) or ()} for owner in (old, new))
         yield from (
-            field_forbidden(f"{place}[{i}]", "item may not be added")
+            errors.field_forbidden(f"{place}[{i}]", "item may not be added")
             for i, each in enumerate(new.get(name) or ())
             if each.get("name") not in before
         )
-        yield from (field_forbidden(place, "item may not be removed") for known in before if known not in after)
+        yield from (errors.field_forbidden(place, "item may not be removed") for known in before if known not in after)
         for i, each in enumerate(new.get(name) or ()):
             held = before.get(each.get("name"))
             if held is not None:
@@ -337,17 +320,17 @@ def _template_changes(path: str, old: JsonObject, new: JsonObject) -> Iterator[C
                 yield from _template_changes(f"{place}[{i}]", held, each)
 
 
-def _fixed(path: str, old: JsonObject, new: JsonObject, names: Sequence[str]) -> Iterator[Cause]:
+def _fixed(path: str, old: JsonObject, new: JsonObject, names: Sequence[str]) -> Iterator[errors.Cause]:
     for name in names:
         if old.get(name) != new.get(name):
-            yield field_invalid(f"{path}.{name}", None, "field is immutable")
+            yield errors.field_invalid(f"{path}.{name}", None, "field is immutable")
 
 
-def _policy_changes(path: str, old: JsonObject, new: JsonObject) -> Iterator[Cause]:
+def _policy_changes(path: str, old: JsonObject, new: JsonObject) -> Iterator[errors.Cause]:
     """A gang stays a gang, and a basic group a basic one."""
     before, after = (each.get("schedulingPolicy") or {} for each in (old, new))
     if before.get("basic") != after.get("basic"):
-        yield field_invalid(f"{path}.schedulingPolicy.basic", None, "field is immutable")
+        yield errors.field_invalid(f"{path}.schedulingPolicy.basic", None, "field is immutable")
     yield from _set_once(f"{path}.schedulingPolicy.gang", before.get("gang"), after.get("gang"))
 
 
@@ -361,7 +344,7 @@ class JobGangPolicy(Wire):
 
 
 class JobPolicy(Wire):
-    basic: BasicPolicy | None = None
+    basic: workloads.BasicPolicy | None = None
     gang: JobGangPolicy | None = None
 
 
@@ -369,12 +352,12 @@ class JobScheduling(Wire):
     """How the pods of a Job are scheduled together; only validation reads it."""
 
     scheduling_policy: JobPolicy | None = None
-    scheduling_constraints: GroupConstraints | None = None
-    disruption_mode: DisruptionMode | None = None
+    scheduling_constraints: workloads.GroupConstraints | None = None
+    disruption_mode: workloads.DisruptionMode | None = None
     resource_claims: list[pod_spec.PodResourceClaim] | None = None
 
 
-def job_faults(job: JsonObject) -> list[Cause]:
+def job_faults(job: JsonObject) -> list[errors.Cause]:
     """The faults of the scheduling of a Job."""
     spec = job.get("spec") or {}
     if spec.get("scheduling") is None:
@@ -405,7 +388,7 @@ def _job_minimum(path: str, number: int, at_once: int) -> Problems:
         yield Problem(path, str(number), f"must not be greater than parallelism ({at_once})")
 
 
-def job_changes(old: JsonObject, new: JsonObject) -> list[Cause]:
+def job_changes(old: JsonObject, new: JsonObject) -> list[errors.Cause]:
     """The faults of an update of the scheduling of a Job: only the minimum of a gang changes."""
     before, after = (each.get("spec", {}).get("scheduling") for each in (old, new))
     if before is None or after is None:
@@ -417,12 +400,12 @@ def job_changes(old: JsonObject, new: JsonObject) -> list[Cause]:
     if ("basic" in policies[0]) != ("basic" in policies[1]):
         what = "the basic/gang policy variant is immutable after creation"
         why = f"{what}; only schedulingPolicy.gang.minCount may be updated"
-        faults.append(field_invalid(path, None, why))
+        faults.append(errors.field_invalid(path, None, why))
     return faults
 
 
-def _set_once(path: str, before: Any, after: Any) -> Iterator[Cause]:
+def _set_once(path: str, before: Any, after: Any) -> Iterator[errors.Cause]:
     """A field that is there or not from the beginning on."""
     if (before is None) != (after is None):
         why = "field cannot be set once created" if before is None else "field cannot be cleared once set"
-        yield field_invalid(path, None, why)
+        yield errors.field_invalid(path, None, why)

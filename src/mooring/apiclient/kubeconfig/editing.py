@@ -16,18 +16,17 @@ from urllib.parse import urlsplit
 
 import yaml
 
-from mooring.apiclient.certificates import KeyPair
 from mooring.apiclient.kubeconfig.files import KubeconfigError, check_kubeconfig
 from mooring.kit.private_files import PATIENCE_S, FileLocked, locked, write_private
 
 
 @dataclass(frozen=True, slots=True)
 class Login:
-    """One server and one user. `secret` is a token or a client certificate; without it the user is anonymous."""
+    """One server and one user. Without a token the user is anonymous."""
 
     server: str
     authority_pem: bytes = field(default=b"", repr=False)
-    secret: str | KeyPair | None = field(default=None, repr=False)
+    token: str = field(default="", repr=False)
     context: str = "mooring"
     namespace: str = ""
 
@@ -48,30 +47,15 @@ def kubeconfig_entries(login: Login) -> dict[str, dict[str, Any]]:
     name = login.context
     cluster: dict[str, Any] = {"server": login.server}
     if login.authority_pem:
-        cluster["certificate-authority-data"] = _base64(login.authority_pem)
+        cluster["certificate-authority-data"] = base64.b64encode(login.authority_pem).decode()
     context: dict[str, Any] = {"cluster": name, "user": name}
     if login.namespace:
         context["namespace"] = login.namespace
     return {
         "clusters": {"name": name, "cluster": cluster},
-        "users": {"name": name, "user": _user(login.secret)},
+        "users": {"name": name, "user": {"token": login.token} if login.token else {}},
         "contexts": {"name": name, "context": context},
     }
-
-
-def _user(secret: str | KeyPair | None) -> dict[str, str]:
-    if secret is None:
-        return {}
-    if isinstance(secret, str):
-        return {"token": secret}
-    return {
-        "client-certificate-data": _base64(secret.certificate_pem),
-        "client-key-data": _base64(secret.key_pem),
-    }
-
-
-def _base64(pem: bytes) -> str:
-    return base64.b64encode(pem).decode()
 
 
 # ---- a kubeconfig as a tree of YAML nodes

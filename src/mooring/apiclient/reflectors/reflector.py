@@ -472,10 +472,6 @@ class Reflectors:
         """The resources that scheduling still waits for."""
         return [member.spec.resource for member in self.members if not member.settled.is_set()]
 
-    def refused(self) -> list[str]:
-        """For each resource that the server does not show: why, and what the operator can do."""
-        return [advice(member.kind, member.refusal) for member in self.members if member.refusal is not None]
-
     def unwatched(self) -> list[str]:
         """For each resource that the server does not show: its name and the reason, in a few words."""
         return [unwatched_text(member.kind, member.refusal) for member in self.members if member.refusal is not None]

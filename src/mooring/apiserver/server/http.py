@@ -13,15 +13,7 @@ import msgspec
 import yaml
 from aiohttp import web
 
-from mooring.api.api_errors import (
-    ApiError,
-    bad_request,
-    forbidden,
-    internal_error,
-    request_entity_too_large,
-    too_many_requests,
-    unauthorized,
-)
+from mooring.api import api_errors as errors
 from mooring.api.json_objects import YAML
 from mooring.apiserver.resource_api import ResourceApi
 from mooring.apiserver.server.dispatch import OPEN_TO_ALL, answer
@@ -114,7 +106,9 @@ class HttpServer:
             return _response(answered)
         except Exception as fault:  # one request must not end the server
             self.report(f"{incoming.method} {incoming.path} failed", fault)
-            return _response(refusal(internal_error("the request could not be handled; the server's log says why")))
+            return _response(
+                refusal(errors.internal_error("the request could not be handled; the server's log says why"))
+            )
 
     async def _answer(self, incoming: web.BaseRequest) -> Answer | WatchResponse:
         """The response to send."""
@@ -123,11 +117,11 @@ class HttpServer:
             self._authenticate(incoming)
             request = await _read(incoming)
             answered = answer(self.api, request, self.address, self.token)
-        except ApiError as error:
+        except errors.ApiError as error:
             answered = refusal(error)
         if isinstance(answered, WatchResponse) and len(self._watches) >= self.limits.watches:
             answered.close()
-            return refusal(too_many_requests("too many watches are open, please try again later", _BUSY_S))
+            return refusal(errors.too_many_requests("too many watches are open, please try again later", _BUSY_S))
         return answered
 
     def _check_source(self, incoming: web.BaseRequest) -> None:
@@ -135,17 +129,17 @@ class HttpServer:
         if self.token:
             return
         if not is_own_host(incoming.headers):
-            raise forbidden(
+            raise errors.forbidden(
                 "", "", "the Host header must be localhost or an IP address: another name may be a web page's"
             )
         if not is_own_origin(incoming.headers):
-            raise forbidden("", "", "the request comes from a web page of another origin")
+            raise errors.forbidden("", "", "the request comes from a web page of another origin")
 
     def _authenticate(self, incoming: web.BaseRequest) -> None:
         """Raises 401 without the token."""
         is_open = not self.token or incoming.path.startswith(OPEN_TO_ALL)
         if not is_open and not bears_token(incoming.headers, self.token):
-            raise unauthorized()
+            raise errors.unauthorized()
 
     async def _stream(self, incoming: web.BaseRequest, watch: WatchResponse) -> web.StreamResponse:
         """Sends lines as they come, several at once when they come quickly."""
@@ -244,14 +238,14 @@ async def _read_body(incoming: web.BaseRequest) -> bytes:
     try:
         body = await read_body(incoming, MAX_BODY_BYTES)
     except web.RequestPayloadError as fault:
-        raise bad_request(f"the body could not be read: {fault}") from None
+        raise errors.bad_request(f"the body could not be read: {fault}") from None
     if body is None:
         raise _too_large()
     return body
 
 
-def _too_large() -> ApiError:
-    return request_entity_too_large(f"limit is {MAX_BODY_BYTES}")
+def _too_large() -> errors.ApiError:
+    return errors.request_entity_too_large(f"limit is {MAX_BODY_BYTES}")
 
 
 def _response(answered: Answer) -> web.Response:

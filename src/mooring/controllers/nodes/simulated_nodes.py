@@ -76,11 +76,6 @@ DEFAULT_TEMPLATE: JsonObject = {
 }
 
 
-def make_nodes(count: int, template: JsonObject | None = None) -> list[JsonObject]:
-    """`count` nodes, numbered from 1 on, with names of one length."""
-    return missing_nodes(count, (), template)
-
-
 def missing_nodes(count: int, existing: Collection[str], template: JsonObject | None = None) -> list[JsonObject]:
     """The nodes numbered from 1 to `count` that do not exist yet, however many digits the others' names have."""
     return _numbered(range(1, count + 1), count, existing, template, len(str(count)))

@@ -20,7 +20,7 @@ from mooring.inputs.created_objects import Manifest
 from mooring.inputs.dumps.contents import header_of
 from mooring.inputs.dumps.device_groups import DeviceGroups
 from mooring.inputs.dumps.name_book import DURATION, NameBook
-from mooring.inputs.dumps.rename_rules import NUMERIC_OPERATORS, RULES, Rule, word
+from mooring.inputs.dumps.rename_rules import EXCEPTIONS, FIELDS, NUMERIC_OPERATORS, Rule, word
 from mooring.inputs.manifests import Manifests
 from mooring.model import storage
 from mooring.model.devices import ResourceSlice
@@ -119,12 +119,12 @@ def rules_of(struct: type[Wire]) -> tuple[tuple[str, Rule], ...]:
     """The rules for the fields of a struct. Raises LookupError for text without a rule."""
     if struct in SPECIAL:
         return ()
-    written, found = RULES.get(struct, {}), []
+    exceptions, found = EXCEPTIONS.get(struct, {}), []
     for name, hint in get_type_hints(struct).items():
-        rule = written.get(name)
-        if rule is None and holds_text(hint):
-            raise LookupError(f"{struct.__name__}.{name} holds text, and no rule says whether to rename it")
-        if rule is not None:
+        if holds_text(hint):
+            rule = exceptions.get(name) or FIELDS.get(name)
+            if rule is None:
+                raise LookupError(f"{struct.__name__}.{name} holds text, and no rule says whether to rename it")
             found.append((name, rule))
         if any(_structs(hint)):
             found.append((name, _inner))

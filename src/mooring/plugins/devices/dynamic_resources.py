@@ -19,28 +19,10 @@ from numpy.typing import NDArray
 from mooring.cluster.claims.claim_ledger import claim_id
 from mooring.cluster.columns.kernels import scale_to_max
 from mooring.framework.config.args import DynamicResourcesArgs
+from mooring.framework.contract import points
 from mooring.framework.contract.context import DEVICE_RESOURCES, DEVICE_TOTALS, KEPT_ONLY, SchedulingContext
 from mooring.framework.contract.events import Registration
 from mooring.framework.contract.group_points import GroupFitError, GroupSearch, PodGroupPostFilterPlugin
-from mooring.framework.contract.points import (
-    Codes,
-    FilterPlugin,
-    FitError,
-    Handle,
-    Need,
-    NoRoom,
-    PostFilterPlugin,
-    PreBindPlugin,
-    PreEnqueuePlugin,
-    PreFilterPlugin,
-    Reads,
-    ReservePlugin,
-    Rows,
-    ScorePlugin,
-    Scores,
-    Work,
-    reads,
-)
 from mooring.framework.contract.status import SKIP, PluginError, Rejection, Skip, curable, final
 from mooring.kit.clock import NS_PER_S
 from mooring.model.devices import DeviceClass, ResourceClaim
@@ -98,24 +80,24 @@ RowArray = NDArray[np.intp]
 
 
 class DynamicResources(
-    PreEnqueuePlugin,
-    PreFilterPlugin,
-    FilterPlugin,
-    PostFilterPlugin,
+    points.PreEnqueuePlugin,
+    points.PreFilterPlugin,
+    points.FilterPlugin,
+    points.PostFilterPlugin,
     PodGroupPostFilterPlugin,
-    ScorePlugin,
-    ReservePlugin,
-    PreBindPlugin,
+    points.ScorePlugin,
+    points.ReservePlugin,
+    points.PreBindPlugin,
 ):
     """The features decide which parts are on; results of searches are kept between attempts, all else is in the attempt's
     state."""
 
     name = "DynamicResources"
-    needs = tuple(Need(point, "preFilter", "not found") for point in ("filter", "score", "reserve", "preBind"))
+    needs = tuple(points.Need(point, "preFilter", "not found") for point in ("filter", "score", "reserve", "preBind"))
     skips_resizes = True
     is_same_in_all_profiles = True
 
-    def __init__(self, args: Any, handle: Handle) -> None:
+    def __init__(self, args: Any, handle: points.Handle) -> None:
         chosen = args if isinstance(args, DynamicResourcesArgs) else DynamicResourcesArgs()
         self._features = features = DeviceFeatures.of(handle.feature_gates)
         self._services = handle.services
@@ -148,7 +130,7 @@ class DynamicResources(
             return final(str(why))
         return None
 
-    @reads(Reads.CLUSTER, PodPart.REQUESTS)
+    @points.reads(points.Reads.CLUSTER, PodPart.REQUESTS)
     def pre_filter(self, context: SchedulingContext) -> Rejection | Skip | None:
         """Find the claims and check what no node can cure. SKIP for pods without claims and without resources that
         devices serve."""
@@ -183,7 +165,7 @@ class DynamicResources(
 
     # ---- which nodes will do
 
-    def filter(self, context: SchedulingContext, rows: Rows) -> Codes | None:
+    def filter(self, context: SchedulingContext, rows: points.Rows) -> points.Codes | None:
         """Rows without devices for the claims, or on which allocated claims cannot be used."""
         state: ClaimState = context.state.read(self.name)
         nodes, classes = context.cluster.nodes, context.cluster.serving_classes
@@ -245,7 +227,7 @@ class DynamicResources(
         context: SchedulingContext,
         claims: Sequence[ResourceClaim],
         rows: RowArray,
-        codes: Codes,
+        codes: points.Codes,
         places: RowArray,
     ) -> None:
         """Nodes must have room for what the devices take that were chosen there, and those that claims have already."""
@@ -274,7 +256,7 @@ class DynamicResources(
             return state.refusals[code - REFUSED]
         return final(_REASONS[code])
 
-    def post_filter(self, failure: FitError) -> NoRoom:
+    def post_filter(self, failure: points.FitError) -> points.NoRoom:
         """Parity: when a PreFilter plugin before this one ended the attempt there is no state, and that is an error."""
         state: ClaimState = failure.context.state.read(self.name)
         return free_devices(failure.context, state, self._services)
@@ -293,7 +275,7 @@ class DynamicResources(
 
     # ---- which of them is best
 
-    def score(self, context: SchedulingContext, rows: Rows) -> Scores | None:
+    def score(self, context: SchedulingContext, rows: points.Rows) -> points.Scores | None:
         """8 for the first alternative of a request, 1 less for each further one; claims that have their devices count
         the same."""
         state: ClaimState = context.state.read(self.name)
@@ -309,7 +291,7 @@ class DynamicResources(
                 )
         return scores if scores.any() else None
 
-    def normalize(self, context: SchedulingContext, scores: Scores, rows: Rows) -> Scores:
+    def normalize(self, context: SchedulingContext, scores: points.Scores, rows: points.Rows) -> points.Scores:
         state: ClaimState | None = context.state.find(self.name)
         return scale_to_max(scores) if state else scores
 
@@ -382,7 +364,7 @@ class DynamicResources(
         if state:
             give_back(context, state, self._services)
 
-    def pre_bind(self, context: SchedulingContext, node_name: str) -> Work | Rejection | None:
+    def pre_bind(self, context: SchedulingContext, node_name: str) -> points.Work | Rejection | None:
         """The writes and the waiting, as work that the driver does."""
         state: ClaimState = context.state.read(self.name)
         if not state:

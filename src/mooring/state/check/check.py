@@ -42,11 +42,6 @@ def findings(running: Scheduler, fresh: Scheduler) -> Findings:
     yield from DecisionComparison(running, fresh).findings()
 
 
-def compare(running: Scheduler, fresh: Scheduler) -> list[StateDifference]:
-    """All differences of this moment."""
-    return [found for found in findings(running, fresh) if found is not None]
-
-
 RETAKES_S = (1.0, 15.0)
 """After differences were found, they are taken again after so many seconds, twice. The scheduler and its copy change in step,
 so that a difference in flight should not be seen at all; the second pause is longer than any backoff (10 s), so that a

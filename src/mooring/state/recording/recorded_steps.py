@@ -24,18 +24,7 @@ from mooring.model.volumes import BIND_COMPLETED, BOUND_BY_CONTROLLER, MIGRATED_
 from mooring.plugins.devices.device_claims import MARK as EXTENDED_CLAIM
 from mooring.rules.claims_of_pods import POD_CLAIM_NAME
 from mooring.rules.volume_rules import DEFAULT_CLASS
-from mooring.scheduler.inputs import (
-    BindAnswered,
-    CallAnswered,
-    EvictionAnswered,
-    HalfMinutePassed,
-    Input,
-    ObjectAdded,
-    ObjectRemoved,
-    ObjectUpdated,
-    TimePassed,
-    WriteAnswered,
-)
+from mooring.scheduler import inputs
 
 # ---- Objects as they may be written to a recording: annotations that neither Mooring nor a plugin reads are replaced
 # by digests.
@@ -232,12 +221,12 @@ MakeParts = Callable[[Any, Concealer], Parts]
 """(input, what hides secrets) -> what the code of the input says."""
 
 
-def whole_object(change: ObjectAdded | ObjectRemoved, conceal: Concealer) -> Parts:
+def whole_object(change: inputs.ObjectAdded | inputs.ObjectRemoved, conceal: Concealer) -> Parts:
     """The kind of an object, and all of it."""
     return _KINDS[type(change.item)], conceal(change.item)
 
 
-def _updated(change: ObjectUpdated, conceal: Concealer) -> Parts:
+def _updated(change: inputs.ObjectUpdated, conceal: Concealer) -> Parts:
     """The key as well: the object that changed is found by it."""
     old, new = change.old, change.new
     if old.metadata.annotations != new.metadata.annotations:
@@ -247,33 +236,33 @@ def _updated(change: ObjectUpdated, conceal: Concealer) -> Parts:
     return _KINDS[type(new)], old.key, changes
 
 
-def _evicted(change: EvictionAnswered, conceal: Concealer) -> Parts:
+def _evicted(change: inputs.EvictionAnswered, conceal: Concealer) -> Parts:
     return conceal(change.victim), conceal(change.preemptor), change.fault, change.was_there
 
 
-def _written(change: WriteAnswered, conceal: Concealer) -> Parts:
+def _written(change: inputs.WriteAnswered, conceal: Concealer) -> Parts:
     fault = None if change.fault is None else (change.fault.message, change.fault.code)
     if change.item is None:
         return change.token, "", None, fault
     return change.token, _KINDS[type(change.item)], conceal(change.item), fault
 
 
-def _called(change: CallAnswered, conceal: Concealer) -> Parts:
+def _called(change: inputs.CallAnswered, conceal: Concealer) -> Parts:
     """The reply in base64: an extender may send any bytes."""
     reply = change.reply
     return (change.token, None, reply.message) if isinstance(reply, CallFault) else (change.token, reply, None)
 
 
-LINES: dict[type[Input], tuple[int, MakeParts]] = {
-    ObjectAdded: (ADDED, whole_object),
-    ObjectUpdated: (UPDATED, _updated),
-    ObjectRemoved: (REMOVED, whole_object),
-    BindAnswered: (BOUND, lambda change, conceal: (change.pod.id, change.fault, change.elsewhere)),
-    EvictionAnswered: (EVICTED, _evicted),
-    WriteAnswered: (WRITTEN, _written),
-    CallAnswered: (CALLED, _called),
-    TimePassed: (TIME, lambda change, conceal: ()),
-    HalfMinutePassed: (HALF_MINUTE, lambda change, conceal: ()),
+LINES: dict[type[inputs.Input], tuple[int, MakeParts]] = {
+    inputs.ObjectAdded: (ADDED, whole_object),
+    inputs.ObjectUpdated: (UPDATED, _updated),
+    inputs.ObjectRemoved: (REMOVED, whole_object),
+    inputs.BindAnswered: (BOUND, lambda change, conceal: (change.pod.id, change.fault, change.elsewhere)),
+    inputs.EvictionAnswered: (EVICTED, _evicted),
+    inputs.WriteAnswered: (WRITTEN, _written),
+    inputs.CallAnswered: (CALLED, _called),
+    inputs.TimePassed: (TIME, lambda change, conceal: ()),
+    inputs.HalfMinutePassed: (HALF_MINUTE, lambda change, conceal: ()),
 }
 """By type of input: its code, and what its line has beside the time and the outcomes."""
 

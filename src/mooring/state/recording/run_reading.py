@@ -16,18 +16,7 @@ from mooring.framework.contract.intents import CallFault, WriteFault
 from mooring.model.meta import KubeObject, ObjectMeta
 from mooring.model.pod import Pod
 from mooring.model.pod_spec import PodSpec, PodStatus
-from mooring.scheduler.inputs import (
-    BindAnswered,
-    CallAnswered,
-    EvictionAnswered,
-    HalfMinutePassed,
-    Input,
-    ObjectAdded,
-    ObjectRemoved,
-    ObjectUpdated,
-    TimePassed,
-    WriteAnswered,
-)
+from mooring.scheduler import inputs
 from mooring.state.recording import recorded_steps as steps
 from mooring.state.recording.recorded_steps import Outcome, with_changes
 from mooring.state.recording.run_files import segments_in
@@ -41,7 +30,7 @@ class RecordedStep:
 
     code: int
     now_ns: int
-    input: Input | None
+    input: inputs.Input | None
     """None: an attempt, or the end of waits on Permit."""
     outcomes: tuple[Outcome, ...]
 
@@ -148,30 +137,30 @@ class StepReader:
             raise ValueError("an outcome is not complete")
         return RecordedStep(number, self.now_ns, change, found)
 
-    def _input(self, code: int, about: list[msgspec.Raw]) -> Input | None:
-        read: Input | None = None if code in (steps.ATTEMPT, steps.RELEASE) else _READ[code](self, about)
+    def _input(self, code: int, about: list[msgspec.Raw]) -> inputs.Input | None:
+        read: inputs.Input | None = None if code in (steps.ATTEMPT, steps.RELEASE) else _READ[code](self, about)
         return read
 
     # ---- one for each kind of step
 
-    def _added(self, about: list[msgspec.Raw]) -> Input:
+    def _added(self, about: list[msgspec.Raw]) -> inputs.Input:
         kind, item = self._whole(about)
         self.objects[kind, item.key] = item
-        return ObjectAdded(item)
+        return inputs.ObjectAdded(item)
 
-    def _updated(self, about: list[msgspec.Raw]) -> Input:
+    def _updated(self, about: list[msgspec.Raw]) -> inputs.Input:
         kind, key = _TEXT.decode(about[0]), _TEXT.decode(about[1])
         old = self.objects.pop((kind, key))
         new = with_changes(old, _CHANGES.decode(about[2]))
         if isinstance(new, Pod) and isinstance(old, Pod):
             new.inherit(old)
         self.objects[kind, new.key] = new
-        return ObjectUpdated(old, new)
+        return inputs.ObjectUpdated(old, new)
 
-    def _removed(self, about: list[msgspec.Raw]) -> Input:
+    def _removed(self, about: list[msgspec.Raw]) -> inputs.Input:
         kind, item = self._whole(about)
         self.objects.pop((kind, item.key), None)
-        return ObjectRemoved(item)
+        return inputs.ObjectRemoved(item)
 
     def _whole(self, about: list[msgspec.Raw]) -> tuple[str, KubeObject]:
         """The kind and the object that was written whole, a pod perhaps with the number of its spec; or a pod whose spec has
@@ -188,23 +177,23 @@ class StepReader:
             self.specs[_INT.decode(more[0])] = item.spec
         return kind, item
 
-    def _bound(self, about: list[msgspec.Raw]) -> Input:
+    def _bound(self, about: list[msgspec.Raw]) -> inputs.Input:
         """Only the id of the pod is known; the scheduler finds its binding by it."""
         pod_id, fault, elsewhere = _BOUND.decode(_list(about))
-        return BindAnswered(_named(pod_id), fault, elsewhere)
+        return inputs.BindAnswered(_named(pod_id), fault, elsewhere)
 
-    def _evicted(self, about: list[msgspec.Raw]) -> Input:
+    def _evicted(self, about: list[msgspec.Raw]) -> inputs.Input:
         victim, preemptor, fault, was_there = _EVICTED.decode(_list(about))
-        return EvictionAnswered(victim, preemptor, fault, was_there)
+        return inputs.EvictionAnswered(victim, preemptor, fault, was_there)
 
-    def _written(self, about: list[msgspec.Raw]) -> Input:
+    def _written(self, about: list[msgspec.Raw]) -> inputs.Input:
         kind, fault = _TEXT.decode(about[1]), _FAULT.decode(about[3])
         item = _item(kind, about[2]) if kind else None
-        return WriteAnswered(_INT.decode(about[0]), item, None if fault is None else WriteFault(*fault))
+        return inputs.WriteAnswered(_INT.decode(about[0]), item, None if fault is None else WriteFault(*fault))
 
-    def _called(self, about: list[msgspec.Raw]) -> Input:
+    def _called(self, about: list[msgspec.Raw]) -> inputs.Input:
         token, reply, fault = _CALLED.decode(_list(about))
-        return CallAnswered(token, CallFault(fault) if fault is not None else base64.b64decode(reply or ""))
+        return inputs.CallAnswered(token, CallFault(fault) if fault is not None else base64.b64decode(reply or ""))
 
 
 class OutcomeReader(StepReader):
@@ -213,7 +202,7 @@ class OutcomeReader(StepReader):
     def know(self, state: SchedulerState) -> None:
         """No step needs the objects."""
 
-    def _input(self, code: int, about: list[msgspec.Raw]) -> Input | None:
+    def _input(self, code: int, about: list[msgspec.Raw]) -> inputs.Input | None:
         return None
 
 
@@ -266,6 +255,6 @@ _READ: dict[int, Any] = {
     steps.EVICTED: StepReader._evicted,
     steps.WRITTEN: StepReader._written,
     steps.CALLED: StepReader._called,
-    steps.TIME: lambda reader, about: TimePassed(),
-    steps.HALF_MINUTE: lambda reader, about: HalfMinutePassed(),
+    steps.TIME: lambda reader, about: inputs.TimePassed(),
+    steps.HALF_MINUTE: lambda reader, about: inputs.HalfMinutePassed(),
 }

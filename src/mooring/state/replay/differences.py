@@ -6,18 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from mooring.framework.contract.intents import CallFault
-from mooring.scheduler.inputs import (
-    BindAnswered,
-    CallAnswered,
-    EvictionAnswered,
-    HalfMinutePassed,
-    Input,
-    ObjectAdded,
-    ObjectRemoved,
-    ObjectUpdated,
-    TimePassed,
-    WriteAnswered,
-)
+from mooring.scheduler import inputs
 from mooring.state.recording.recorded_steps import ATTEMPT, Outcome, kind_of
 from mooring.state.recording.run_reading import RecordedStep
 from mooring.state.replay.replayer import ReplayedStep
@@ -56,34 +45,34 @@ def step_in_words(step: RecordedStep) -> str:
     return _INPUTS[type(step.input)](step.input)
 
 
-def _bound(change: BindAnswered) -> str:
+def _bound(change: inputs.BindAnswered) -> str:
     return "a bind is carried out" if change.fault is None else f"a bind fails: {change.fault}"
 
 
-def _evicted(change: EvictionAnswered) -> str:
+def _evicted(change: inputs.EvictionAnswered) -> str:
     key = change.victim.key
     return f"{key} is evicted" if change.fault is None else f"{key} could not be evicted: {change.fault}"
 
 
-def _written(change: WriteAnswered) -> str:
+def _written(change: inputs.WriteAnswered) -> str:
     return "a write is carried out" if change.fault is None else f"a write fails: {change.fault.message}"
 
 
-def _called(change: CallAnswered) -> str:
+def _called(change: inputs.CallAnswered) -> str:
     reply = change.reply
     return f"an extender fails: {reply.message}" if isinstance(reply, CallFault) else "an extender answers"
 
 
-_INPUTS: Mapping[type[Input], Callable[[Any], str]] = {
-    ObjectAdded: lambda change: f"{kind_of(change.item)} {change.item.key} is added",
-    ObjectUpdated: lambda change: f"{kind_of(change.new)} {change.new.key} is updated",
-    ObjectRemoved: lambda change: f"{kind_of(change.item)} {change.item.key} is removed",
-    BindAnswered: _bound,
-    EvictionAnswered: _evicted,
-    WriteAnswered: _written,
-    CallAnswered: _called,
-    TimePassed: lambda change: "time passes",
-    HalfMinutePassed: lambda change: "half a minute has passed",
+_INPUTS: Mapping[type[inputs.Input], Callable[[Any], str]] = {
+    inputs.ObjectAdded: lambda change: f"{kind_of(change.item)} {change.item.key} is added",
+    inputs.ObjectUpdated: lambda change: f"{kind_of(change.new)} {change.new.key} is updated",
+    inputs.ObjectRemoved: lambda change: f"{kind_of(change.item)} {change.item.key} is removed",
+    inputs.BindAnswered: _bound,
+    inputs.EvictionAnswered: _evicted,
+    inputs.WriteAnswered: _written,
+    inputs.CallAnswered: _called,
+    inputs.TimePassed: lambda change: "time passes",
+    inputs.HalfMinutePassed: lambda change: "half a minute has passed",
 }
 
 
