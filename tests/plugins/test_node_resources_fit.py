@@ -297,8 +297,7 @@ def test_floats_say_what_integers_say(nodes: Any, wanted: Any, used: Any) -> Non
     for i, taken in enumerate(used[: len(nodes)]):
         cluster.nodes.place(a_pod(f"p{i}", **asking(*taken)), f"n{i}")
     found = verdicts(fit(), a_pod(**asking(*wanted)), cluster)
-    without_floats = {"_all_fit": lambda *_: False, "_lacking": lambda *_: None}
-    with mock.patch.multiple(node_resources_fit, **without_floats):
+    with mock.patch.multiple(node_resources_fit, _all_fit=lambda *_: False, _lacking=lambda *_: None):
         assert verdicts(fit(), a_pod(**asking(*wanted)), cluster) == found
 
 
