@@ -1,6 +1,6 @@
 """Groups of commands that say which commands are similar to one that does not exist.
 
-Hot: the module imports next to nothing, so that `mooring --help` and the completion of a shell import no scheduler.
+Hot: the module imports next to nothing, so that `mooring --version` and the completion of a shell import no scheduler.
 """
 
 import click
