@@ -31,7 +31,7 @@ COMPILE = $(VENV)-lock/bin/uv pip compile --no-config --quiet --upgrade --univer
 AS_LOCKED = $(COMPILE) --python-version 3.11 --constraint $(LOCK)
 
 .PHONY: run test check lint types tests fast-tests soak coverage lock hooks docs reference dist version chart web programs screenshots
-.PHONY: bench bench-baseline bench-compare performance bench-up bench-live bench-one-object mutants figures costly format clean
+.PHONY: bench bench-baseline bench-scale bench-compare performance bench-up bench-live bench-one-object mutants figures costly format clean
 
 run: $(RUNS)  ## start a cluster, apply the examples, and show pods placed, one pending, and a preemption
 	$(VENV)/bin/mooring up --exec 'exec $(PY) examples/up/demonstration.py'
@@ -80,6 +80,10 @@ bench: $(READY)  ## every workload with its ratio to the baseline, and how cost 
 
 bench-baseline: $(READY)  ## the same, recorded as the new baseline and shown in docs/performance.md; on a quiet machine
 	$(PY) benchmarks/bench.py --baseline $(if $(RUNS),--runs $(RUNS))
+	$(PY) tools/performance.py
+
+bench-scale: $(READY)  ## growth to 1,000,000 nodes, recorded and shown in docs/performance.md: RUNS=1; on a quiet machine with 8 GiB
+	$(PY) benchmarks/bench.py --scale $(if $(RUNS),--runs $(RUNS))
 	$(PY) tools/performance.py
 
 bench-compare: $(READY)  ## this checkout against another commit, measured in turn: BASE=v0.1 RUNS=5 ONLY=basic,spread/100000

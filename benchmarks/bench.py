@@ -4,6 +4,7 @@ make bench                                    everything, some ten minutes on tw
 make bench RUNS=1 PARTS=workloads             the workloads alone, once each
 make bench ONLY=basic,spread/100000           these kinds alone; KIND/NODES for one size
 make bench-baseline                           everything, as the new baseline, and docs/performance.md from it
+make bench-scale RUNS=1                       up to 1,000,000 nodes, as a record of its own, and docs/performance.md from it
 
 Parts: workloads, and how cost grows with nodes, pods and templates; memory after many templates. Run it on a quiet machine.
 Figures of two runs at different times differ by some percent anyway: to judge a change, use make bench-compare.
@@ -17,11 +18,12 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import msgspec
-from cases import PARTS, Workload, choose
+from cases import PARTS, SCALE, Workload, choose
 from records import (
     BASELINE,
     BUSY_LOAD,
     FOLDER,
+    SCALE_RECORD,
     Measurement,
     MemoryPoint,
     Record,
@@ -50,11 +52,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     record = new_record(options.runs)
     fault: BaseException | None = None
     try:
-        fill(record, options)
+        measure_scale(record) if options.scale else fill(record, options)
     except (subprocess.CalledProcessError, OSError, KeyboardInterrupt) as error:
         fault = error  # what was measured until then took minutes: it is shown and stored, but never as a baseline
     print(report(record, baseline))
-    path = BASELINE if options.baseline and fault is None else FOLDER / file_name(record)
+    lasting = BASELINE if options.baseline else SCALE_RECORD if options.scale else None
+    path = lasting if lasting is not None and fault is None else FOLDER / file_name(record)
     write_record(record, path)
     tell(f"stored in {path}")
     if fault is not None:
@@ -67,7 +70,10 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--only", default="", metavar="KIND,...", help="only these kinds; KIND/NODES for one size")
     parser.add_argument("--parts", default="", metavar="PART,...", help=f"only these of {', '.join(PARTS)}, {MEMORY}")
     parser.add_argument("--baseline", action="store_true", help="store the record as the baseline")
+    parser.add_argument("--scale", action="store_true", help="only growth to 1,000,000 nodes, stored as its record")
     options = parser.parse_args(arguments)
+    if options.scale and (options.only or options.parts or options.baseline):
+        parser.error("--scale stands alone")
     options.parts = options.parts.split(",") if options.parts else [*PARTS, *([] if options.only else [MEMORY])]
     unknown = [name for name in options.parts if name not in (*PARTS, MEMORY)]
     if unknown:
@@ -105,6 +111,13 @@ def fill(record: Record, options: argparse.Namespace) -> None:
             tell(f"memory after many templates, {alive} of them in use: one or two minutes")
             printed, _ = run_measured([*MEMORY_COMMAND, "--alive", str(alive)])
             record.memory += msgspec.json.decode(printed, type=list[MemoryPoint])
+
+
+def measure_scale(record: Record) -> None:
+    """Measure how the cost of a decision grows up to 1,000,000 nodes."""
+    progress = Progress(len(SCALE) * record.runs)
+    for workload in SCALE:
+        record.workloads.append(as_measurement(measure(workload, record.runs, progress.tell), ["scale"]))
 
 
 def distinct(workloads: Iterable[Workload]) -> list[Workload]:

@@ -139,6 +139,10 @@ def _by_templates() -> Iterator[Workload]:
 
 GROWTH = {"nodes": tuple(_by_nodes()), "pods": tuple(_by_pods()), "templates": tuple(_by_templates())}
 """What varies -> the workloads that show it."""
+SCALE = tuple(
+    Workload(kind, nodes, 1000, 1000) for nodes in (10_000, 100_000, 1_000_000) for kind in ("basic", "spread", "mixed")
+)
+"""How the cost of a decision grows up to 1,000,000 nodes. A record of its own: it takes a quarter of an hour and 3 GiB."""
 PARTS = {"workloads": (*WORKLOADS, *WITH_QUEUE), **GROWTH}
 """All parts of a record (records.py), but for `memory`."""
 

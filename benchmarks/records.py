@@ -33,6 +33,8 @@ from cases import Workload
 ROOT = Path(__file__).parent.parent
 FOLDER = Path(__file__).parent / "results"
 BASELINE = FOLDER / "baseline.json"
+SCALE_RECORD = FOLDER / "scale.json"
+"""Growth to 1,000,000 nodes (`bench.py --scale`)."""
 FORMAT = 1
 BUSY_LOAD = 0.5
 """A load before the run, from which on the other processes take so much of the machine that figures suffer."""

@@ -178,6 +178,8 @@ def small(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     for module in (bench, records):
         monkeypatch.setattr(module, "FOLDER", tmp_path)
         monkeypatch.setattr(module, "BASELINE", tmp_path / "baseline.json")
+        monkeypatch.setattr(module, "SCALE_RECORD", tmp_path / "scale.json")
+    monkeypatch.setattr(bench, "SCALE", (BASIC,))
     monkeypatch.setattr(bench, "PARTS", parts)
     monkeypatch.setattr(bench, "MEMORY_ALIVE", (2, 3))
     monkeypatch.setattr(bench, "MEMORY_COMMAND", [*bench.MEMORY_COMMAND, "--nodes", "5", "--pods", "20"])
@@ -226,6 +228,14 @@ def test_a_baseline_replaces_the_one_before(small: Path, monkeypatch: pytest.Mon
     assert [path.name for path in small.iterdir()] == ["baseline.json"]
     baseline = records.read_record(small / "baseline.json")
     assert (len(baseline.workloads), len(baseline.memory)) == (3, 2)
+
+
+def test_growth_to_many_nodes_is_a_record_of_its_own(small: Path) -> None:
+    bench.main(["--runs", "1", "--scale"])
+    (measured,) = records.read_record(small / "scale.json").part("scale")
+    assert (measured.workload, measured.scheduled) == (BASIC, 7)
+    with pytest.raises(SystemExit):
+        bench.main(["--scale", "--only", "basic"])
 
 
 def test_a_run_that_fails_stores_what_it_has_but_never_as_the_baseline(

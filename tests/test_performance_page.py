@@ -39,8 +39,17 @@ def a_record(kind: str = "basic", machine: Machine = MACHINE) -> Record:
     return Record("2026-11-16T03:12:59Z", Commit("04c325bd0c6f", False), machine, 3, workloads, memory)
 
 
-def test_the_page_and_its_plots_are_what_the_committed_record_gives() -> None:
-    made = files_of(records.read_record(records.BASELINE), performance.PAGE.read_text())
+def a_scale_record() -> Record:
+    """`a_measurement` has 1 µs as the least median of a run."""
+    slow = msgspec.structs.replace(a_measurement(Workload("basic", 1_000_000, 10, 10), 9, "scale"), p50_us=[4.0, 2.5])
+    return msgspec.structs.replace(
+        a_record(), workloads=[a_measurement(Workload("basic", 100_000, 10, 10), 5, "scale"), slow]
+    )
+
+
+def test_the_page_and_its_plots_are_what_the_committed_records_give() -> None:
+    scale = records.read_record(records.SCALE_RECORD) if records.SCALE_RECORD.exists() else None
+    made = files_of(records.read_record(records.BASELINE), scale, performance.PAGE.read_text())
     stale = [path.name for path, text in made.items() if not path.exists() or path.read_text() != text]
     assert stale == [], "make performance"
 
@@ -68,6 +77,17 @@ def test_growth_is_cost_by_number() -> None:
     assert tables["memory"].splitlines()[-1] == "| 5,000 | 30,000 | 100 | 50,000 | 150 | 151 |"
 
 
+def test_growth_to_many_nodes_is_the_median_of_single_decisions() -> None:
+    assert performance.scale_table(a_scale_record()).splitlines()[4:] == [
+        "| p50 µs, by nodes | 100,000 | 1,000,000 | 100,000 to 1,000,000 |",
+        "| --- | ---: | ---: | ---: |",
+        "| basic | 1 | 2 | 2.5x |",
+        "| peak MiB | 71 | 71 |  |",
+    ]
+    with pytest.raises(PageError, match="has less than two sizes: make bench-scale"):
+        performance.scale_table(msgspec.structs.replace(a_scale_record(), workloads=[]))
+
+
 def test_figures_of_a_busy_machine_are_called_provisional() -> None:
     assert tables_of(a_record())["source"] == (
         "Measured on 2026-11-16 at commit 04c325b: Sail 9000, 2 cores, 8 GiB, Linux 6.1, Python 3.12.1, NumPy 2.1.0; "
@@ -79,7 +99,7 @@ def test_figures_of_a_busy_machine_are_called_provisional() -> None:
 
 def test_text_of_a_record_is_neither_html_nor_markup() -> None:
     hostile = a_record(HOSTILE, msgspec.structs.replace(MACHINE, cpu=HOSTILE))
-    made = files_of(hostile, performance.PAGE.read_text())
+    made = files_of(hostile, a_scale_record(), performance.PAGE.read_text())
     shown = r"&lt;script&gt;alert(1)&lt;/script&gt;\|\!\[x\](http://evil)\` \# big"
     page = made.pop(performance.PAGE)
     assert f"| {shown} | 5,000 |" in page and f": {shown}, 2 cores" in page
@@ -106,7 +126,7 @@ def test_a_record_without_a_part_makes_no_page(part: str) -> None:
     else:
         record.workloads = [each for each in record.workloads if part not in each.parts]
     with pytest.raises(PageError, match=rf"the record has no measurements of (the part )?{part}"):
-        files_of(record, performance.PAGE.read_text())
+        files_of(record, a_scale_record(), performance.PAGE.read_text())
 
 
 def test_check_changes_nothing(
@@ -117,6 +137,8 @@ def test_check_changes_nothing(
     monkeypatch.setattr(performance, "PAGE", page)
     monkeypatch.setattr(performance, "PLOTS", tmp_path / "plots")
     records.write_record(a_record(), tmp_path / "record.json")
+    records.write_record(a_scale_record(), tmp_path / "scale.json")
+    monkeypatch.setattr(performance, "SCALE_RECORD", tmp_path / "scale.json")
     arguments = ["--record", str(tmp_path / "record.json")]
     with pytest.raises(SystemExit, match=r"performance\.md is not what the record gives: make performance"):
         performance.main([*arguments, "--check"])
@@ -130,6 +152,7 @@ def test_check_changes_nothing(
         "memory.svg",
         "nodes.svg",
         "pods.svg",
+        "scale.svg",
         "templates.svg",
     ]
 

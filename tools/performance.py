@@ -1,6 +1,6 @@
-"""Writes the tables and plots of docs/performance.md from a record of benchmarks (benchmarks/records.py).
+"""Writes the tables and plots of docs/performance.md from records of benchmarks (benchmarks/records.py).
 
-python tools/performance.py                    from benchmarks/results/baseline.json
+python tools/performance.py                    from benchmarks/results/baseline.json, and scale.json if it is there
 python tools/performance.py --check            changes nothing; exit code 1 if the page is not what the record gives
 
 The page has a pair of comments for each table, `<!-- table: nodes -->` and `<!-- end -->`; what is between them is replaced.
@@ -18,13 +18,14 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "benchmarks"))
 
 from cases import Workload
 from plot import Axis, Line, Plot, as_svg, linear_axis, linear_axis_at, log_axis, log_axis_at, shown
-from records import BASELINE, BUSY_LOAD, Measurement, Record, RecordError, read_record
+from records import BASELINE, BUSY_LOAD, SCALE_RECORD, Measurement, Record, RecordError, read_record
 
 ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs" / "performance.md"
 PLOTS = ROOT / "docs" / "plots"
 MEMORY_TARGET_MIB = 160
 """For 5,000 nodes with 30,000 pods, after 5,000 templates."""
+_SCALE_TITLE = "Time of a decision up to 1,000,000 nodes"
 _MARKDOWN = re.compile(r"([\\`*_\[\]|!#])")
 
 NumberOf = Callable[[Workload], int]
@@ -41,7 +42,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--check", action="store_true", help="change nothing; exit code 1 if something would change")
     options = parser.parse_args(arguments)
     try:
-        made = files_of(read_record(options.record), PAGE.read_text())
+        scale = read_record(SCALE_RECORD) if SCALE_RECORD.exists() else None
+        made = files_of(read_record(options.record), scale, PAGE.read_text())
     except (RecordError, PageError, OSError) as error:
         sys.exit(f"performance: {error}")
     changed = [path for path, text in made.items() if not path.exists() or path.read_text() != text]
@@ -53,10 +55,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
         print(f"wrote {path}")
 
 
-def files_of(record: Record, page: str) -> dict[Path, str]:
-    """The page with its tables, and the plots. Raises PageError."""
-    plots = {PLOTS / f"{name}.svg": as_svg(plot) for name, plot in plots_of(record).items()}
-    return {PAGE: with_tables(page, tables_of(record)), **plots}
+def files_of(record: Record, scale: Record | None, page: str) -> dict[Path, str]:
+    """The page with its tables, and the plots. `scale` is the record of growth to 1,000,000 nodes; without it, the page keeps
+    what it says about that. Raises PageError."""
+    plots, tables = plots_of(record), tables_of(record)
+    if scale is not None:
+        plots["scale"], tables["scale"] = scale_plot(scale), scale_table(scale)
+    return {PAGE: with_tables(page, tables), **{PLOTS / f"{name}.svg": as_svg(plot) for name, plot in plots.items()}}
 
 
 def with_tables(page: str, tables: dict[str, str]) -> str:
@@ -173,6 +178,35 @@ def costs_by_kind(measurements: Iterable[Measurement], number_of: NumberOf) -> d
     return costs
 
 
+def scale_table(record: Record) -> str:
+    """The plot, and the median of single decisions by kind and number of nodes, with the peak of memory."""
+    times = decision_times(record)
+    numbers = sorted({number for points in times.values() for number in points})
+    peaks = {each.workload.nodes: max(each.peak_mib) for each in record.part("scale")}
+    head = ["p50 µs, by nodes", *(f"{number:,}" for number in numbers), f"{numbers[-2]:,} to {numbers[-1]:,}"]
+    rows = [
+        [
+            cell(kind),
+            *(_cost(points.get(number)) for number in numbers),
+            f"{points[numbers[-1]] / points[numbers[-2]]:.1f}x",
+        ]
+        for kind, points in times.items()
+    ]
+    rows.append(["peak MiB", *(f"{peaks[number]:,.0f}" for number in numbers), ""])
+    return f"![{_SCALE_TITLE}](plots/scale.svg)\n\n{source_of(record)}\n\n{table(head, rows)}"
+
+
+def decision_times(record: Record) -> dict[str, dict[int, float]]:
+    """Kind -> number of nodes -> the median of the times of single decisions, in the run where it is least. Raises
+    PageError."""
+    times: dict[str, dict[int, float]] = {}
+    for each in record.part("scale"):
+        times.setdefault(each.workload.kind, {})[each.workload.nodes] = min(each.p50_us)
+    if any(len(points) < 2 for points in times.values()) or not times:
+        raise PageError("the record of growth to 1,000,000 nodes has less than two sizes: make bench-scale")
+    return times
+
+
 def memory_table(record: Record) -> str:
     head = ["nodes", "pods", "templates in use", "templates so far", "MiB resident", "MiB at the peak"]
     rows = []
@@ -227,11 +261,22 @@ def cost_plot(
     costs = costs_by_kind(record.part(part), number_of)
     if not costs:
         raise PageError(f"the record has no measurements of the part {part}")
+    return _growth_plot(title, "Median time of a decision, in µs a pod.", costs, x_axis)
+
+
+def scale_plot(record: Record) -> Plot:
+    return _growth_plot(_SCALE_TITLE, "Median of single decisions, in µs.", decision_times(record), _log("nodes"))
+
+
+def _growth_plot(
+    title: str, what: str, costs: dict[str, dict[int, float]], x_axis: Callable[[Iterable[float]], Axis]
+) -> Plot:
+    """Lines by kind over a number."""
     lines = tuple(Line(kind, tuple(sorted(points.items()))) for kind, points in costs.items())
     x = x_axis(number for points in costs.values() for number in points)
     y = log_axis("µs a pod, logarithmic", (cost for points in costs.values() for cost in points.values()))
     told = "; ".join(f"{line.name}: {_told(line, 'µs')}" for line in lines)
-    return Plot(title, f"Median time of a decision, in µs a pod. {told}.", x, y, lines)
+    return Plot(title, f"{what} {told}.", x, y, lines)
 
 
 def _told(line: Line, unit: str) -> str:

@@ -55,6 +55,7 @@ def test_rows_are_counted_and_written_as_in_a_plain_loop(meant: list[bool], chun
         changed = with_value(column, mask, -5)
     assert changed.tolist() == [-5 if is_meant else row for row, is_meant in enumerate(meant)]
     assert column.tolist() == list(range(len(meant)))
+    assert (changed is column) == (not rows)
 
 
 @given(st.lists(st.sampled_from((False,) * 9 + (True,)), max_size=70), st.integers(1, 9), st.integers(1, 2))

@@ -287,8 +287,8 @@ AMOUNTS = st.tuples(st.sampled_from((0, 1000, 2000, 4000)), st.sampled_from((0, 
 
 
 @given(st.lists(st.tuples(AMOUNTS, st.integers(1, 2)), min_size=1, max_size=4), AMOUNTS, st.lists(AMOUNTS, max_size=4))
-def test_one_comparison_says_whether_a_pod_fits_everywhere(nodes: Any, wanted: Any, used: Any) -> None:
-    """What fits by the comparison of floats has no code by that of integers."""
+def test_floats_say_what_integers_say(nodes: Any, wanted: Any, used: Any) -> None:
+    """Whether a pod fits everywhere, and what each node is short of."""
 
     def asking(cpu: int, memory: int) -> dict[str, Any]:
         return {"cpu": f"{cpu}m", "memory": str(memory)}
@@ -297,7 +297,7 @@ def test_one_comparison_says_whether_a_pod_fits_everywhere(nodes: Any, wanted: A
     for i, taken in enumerate(used[: len(nodes)]):
         cluster.nodes.place(a_pod(f"p{i}", **asking(*taken)), f"n{i}")
     found = verdicts(fit(), a_pod(**asking(*wanted)), cluster)
-    with mock.patch.object(node_resources_fit, "_all_fit", lambda *_: False):
+    with mock.patch.multiple(node_resources_fit, _all_fit=lambda *_: False, _lacking=lambda *_: None):
         assert verdicts(fit(), a_pod(**asking(*wanted)), cluster) == found
 
 

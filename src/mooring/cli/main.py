@@ -14,7 +14,7 @@ from click.shell_completion import CompletionItem
 
 from mooring.cli import commands
 from mooring.cli.completion_scripts import VARIABLE, offer_values, register
-from mooring.cli.options import SuggestingGroup
+from mooring.cli.suggesting_group import SuggestingGroup
 from mooring.cli.terminal import guarded_output, open_closed_streams, tell_uncaught
 from mooring.kit.process import limit_blas_threads, without_collector
 from mooring.kit.version import VERSION

@@ -27,27 +27,11 @@ from mooring.framework.profile.registry import Registry, load_file
 from mooring.inputs.configuration_files import configuration_of
 from mooring.inputs.input_errors import InputError
 from mooring.kit.bounded_reading import read_file
-from mooring.kit.words import similar
 from mooring.kit.yaml_reader import YamlFault, keep_last, read_document
 from mooring.model.quantity import QuantityError, to_int
 from mooring.model.quantity import parse as parse_quantity
 from mooring.scheduler.ties import KUBE_SCHEDULER
 from mooring.state.scheduler_assembly import all_plugins
-
-# ---- Groups of commands: what they say of their commands, and which they suggest for one that does not exist.
-
-
-class SuggestingGroup(click.Group):
-    """A group that says which commands are similar, also if it imports them only when they run."""
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        name = args[0]
-        if not (ctx.resilient_parsing or name.startswith("-")) and self.get_command(ctx, name) is None:
-            found = " or ".join(map(repr, similar(name, self.list_commands(ctx), 2)))
-            ctx.fail(f"No such command {name!r}.{f' Did you mean {found}?' if found else ''}")
-        return super().resolve_command(ctx, args)
 
 
 def examples(*lines: str) -> str:

@@ -13,13 +13,14 @@ import traceback
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from types import TracebackType
-from typing import Any, NoReturn, Self, TextIO
+from typing import TYPE_CHECKING, Any, NoReturn, Self, TextIO
 
 import click
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
 from mooring.kit.shown_text import shown, shown_json
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
 
 BAD_INPUT = 2
 """The exit status for input that cannot be used, and for output that cannot be written."""
@@ -182,6 +183,10 @@ class LateBar:
 
     def _draw(self, done: int, total: int) -> None:
         if self._bar is None:
+            # Hot: a twentieth of the time in which a command is imported, and few commands draw a bar.
+            from rich.console import Console
+            from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
             columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
             self._bar = Progress(*columns, console=Console(stderr=True), transient=True)
             self._bar.start()

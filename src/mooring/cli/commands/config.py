@@ -5,7 +5,6 @@ from dataclasses import dataclass
 import click
 
 from mooring.cli.options import (
-    SuggestingGroup,
     chosen_gates,
     configured,
     examples,
@@ -17,6 +16,7 @@ from mooring.cli.options import (
 )
 from mooring.cli.refusal import refusals, refuse
 from mooring.cli.report import format_table
+from mooring.cli.suggesting_group import SuggestingGroup
 from mooring.cli.terminal import tell, tell_blocks, tell_yaml
 from mooring.framework.config import KubeSchedulerConfiguration
 from mooring.framework.config.feature_gates import told_gates

@@ -18,9 +18,10 @@ from mooring.apiclient.kubeconfig.loading import find_connection
 from mooring.apiclient.request_errors import Unanswered
 from mooring.app import node_actions
 from mooring.app.node_actions import NotOurs, own_connection
-from mooring.cli.options import SuggestingGroup, examples, path_option, read_node_template
+from mooring.cli.options import examples, path_option, read_node_template
 from mooring.cli.options import node_template as template_option
 from mooring.cli.refusal import refuse
+from mooring.cli.suggesting_group import SuggestingGroup
 from mooring.cli.terminal import tell
 
 EPILOG = """

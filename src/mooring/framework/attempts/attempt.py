@@ -242,12 +242,12 @@ class Attempt:
     def _ask_filter(self, index: int, plugin: FilterPlugin, verdicts: Verdicts) -> None:
         """Parity: a node is asked about only when all filters before this one let it pass."""
         height = self.context.nodes.height
-        still_in = verdicts.first > index
-        asked = int(np.count_nonzero(still_in))
+        still_in = None if self._rejects_nothing(verdicts) else verdicts.first > index
+        asked = height if still_in is None else int(np.count_nonzero(still_in))
         if not asked:
             return
         is_for_all = asked == height or (not plugin.needs_feasible and 2 * asked >= height)
-        rows: Rows = slice(0, height) if is_for_all else np.flatnonzero(still_in)
+        rows: Rows = slice(0, height) if still_in is None or is_for_all else np.flatnonzero(still_in)
         codes = ask_filter(plugin, self.context, rows)
         if codes is None:
             return
@@ -255,12 +255,11 @@ class Attempt:
         if not is_for_all:
             everywhere = np.zeros(height, codes.dtype)
             everywhere[rows] = codes
-        elif asked < height:
+        elif still_in is not None and asked < height:
             everywhere[np.flatnonzero(~still_in)] = 0
-        rejected = everywhere != 0
-        if np.count_nonzero(rejected):
-            verdicts.codes[index] = everywhere
-            verdicts.first = with_value(verdicts.first, rejected, index)
+        first = with_value(verdicts.first, everywhere != 0, index)
+        if first is not verdicts.first:
+            verdicts.codes[index], verdicts.first = everywhere, first
 
     # ---- Score
 

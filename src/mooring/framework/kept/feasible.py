@@ -54,9 +54,12 @@ def few_of(meant: Mask) -> NDArray[np.intp]:
 
 
 def with_value(column: NDArray[N], meant: Mask, value: int) -> NDArray[N]:
-    """A copy of a column with this value in the rows that are meant."""
+    """A copy of a column with this value in the rows that are meant; the column itself, if no row is meant."""
+    count = np.count_nonzero(meant)
+    if not count:
+        return column
     changed = column.copy()
-    if np.count_nonzero(meant) * _SPARSE < len(meant):
+    if count * _SPARSE < len(meant):
         changed[few_of(meant)] = value
     else:
         np.putmask(changed, meant, value)

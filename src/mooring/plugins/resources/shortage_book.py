@@ -1,4 +1,4 @@
-"""Codes for pods that request more resources than an integer has bits: what a node is short of, by number."""
+"""Codes for what a node is short of: as bits, or by number for pods that request more resources than an integer has bits."""
 
 from collections.abc import Callable
 
@@ -11,8 +11,34 @@ from mooring.framework.contract.points import Codes, Rows
 _CELLS = 1 << 20
 """Resources x rows that are judged in one go: 8 MiB of integers, whatever the number of nodes and requests."""
 
+TOO_MANY_PODS = 1
+HOPELESS = 2
+FIRST_SHORT = 4
+"""Bits of a code: full, hopeless, and from here on the resources that are short, in the order in which they are
+checked."""
+_BITS_OF_BYTE = 5
+"""So many resources have a bit each in a signed byte."""
+
 Judge = Callable[[Rows], tuple[Mask, Mask, Mask]]
 """Rows that are full, rows that are hopeless, and what is short there: resources x rows."""
+
+
+def as_bits(full: Mask, hopeless: Mask, short: Mask) -> Codes:
+    """The codes of rows. `short` is resources x rows.
+
+    Hot: in bytes, where they are enough, 5,000 rows take 10 µs instead of 50.
+
+    | full | hopeless | short | code |
+    | 1    | 0        | 0 / 0 | 1    |
+    | 0    | 1        | 0 / 1 | 10   |
+    | 0    | 0        | 1 / 1 | 12   |
+    """
+    integer = np.int8 if len(short) <= _BITS_OF_BYTE else np.int64
+    codes: Codes = full.astype(integer)
+    codes |= np.multiply(hopeless, HOPELESS, dtype=integer)
+    for place, lacks in enumerate(short):
+        codes |= np.multiply(lacks, FIRST_SHORT << place, dtype=integer)
+    return codes
 
 
 class ShortageBook:
