@@ -10,7 +10,7 @@ from page_reading import plots_of, read_page
 
 from build import a_node
 from mooring.answers.compare.comparing import compare
-from mooring.answers.compare.figures import RunCurves, RunFigures, WaitFigures, course_plots, on_edges
+from mooring.answers.experiments.figures import RunCurves, RunFigures, WaitFigures, course_plots, on_edges
 from mooring.answers.form.report_parts import BarPlot, CurvePlot
 from mooring.framework import config as configuration
 from mooring.inputs.loaded_cluster import LoadedCluster
