@@ -97,7 +97,7 @@ def run_in_processes(
     """
     context = _context()
     shares: Shares = context.Array("d", len(plans), lock=False)
-    pool = _Pool(experiment, plans, shares, context, lambda: on_progress(sum(shares), len(plans)))
+    pool = _WorkerPool(experiment, plans, shares, context, lambda: on_progress(sum(shares), len(plans)))
     left = [*range(len(plans))]
     while left:
         done: set[int] = set()
@@ -123,7 +123,7 @@ def _context() -> Any:
 
 
 @dataclass(slots=True)
-class _Pool(Generic[P, R]):
+class _WorkerPool(Generic[P, R]):
     """Worker processes for some of the plans of an experiment."""
 
     experiment: Experiment[P, R]

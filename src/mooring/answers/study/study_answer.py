@@ -6,11 +6,11 @@ from typing import ClassVar
 
 import numpy as np
 
-from mooring.answers.experiments.significance import permutation_p
+from mooring.answers.experiments.significance import confidence_half, permutation_p
 from mooring.answers.form.answer import AnswerPlot, AnswerTable, ClusterAnswer
 from mooring.answers.form.data_table import DataTable, data_table
 from mooring.answers.form.published import Count, Form, Number
-from mooring.answers.form.report_parts import BarPlot
+from mooring.answers.form.report_parts import BandPlot, BarPlot
 from mooring.answers.study.study_file import Study
 from mooring.answers.study.study_plan import StudyPlan
 from mooring.answers.study.study_run import StudyResult
@@ -118,7 +118,7 @@ class MetricSummary:
 class StudyAnswer(ClusterAnswer):
     """The runs of a study."""
 
-    kind: ClassVar[str] = "Study"
+    kind: ClassVar[str] = "StudyResults"
     form: ClassVar = StudyForm
 
     study: Study
@@ -188,6 +188,7 @@ class StudyAnswer(ClusterAnswer):
         """A table for each metric: a row for each workload, a column for each configuration."""
         summaries = self.summaries()
         configs = [each.name for each in self.study.configurations]
+        on_the_way = {column for metric in self.study.metrics if metric.at for column in metric.columns()}
         for metric in self.study.columns:
             rows: dict[tuple[str, ...], dict[str, str]] = {}
             for each in summaries:
@@ -196,7 +197,7 @@ class StudyAnswer(ClusterAnswer):
             shown = [name for name in configs if any(name in cells for cells in rows.values())]
             title = f"{metric}: mean ± standard deviation over seeds; * differs from {configs[0]} (p < 0.05)"
             listed = [(" ".join(row), *(cells.get(name, "-") for name in shown)) for row, cells in rows.items()]
-            yield AnswerTable(title, ("workload", *shown), listed)
+            yield AnswerTable(title, ("workload", *shown), listed, is_detail=metric in on_the_way)
 
     def _row_name(self, each: MetricSummary) -> tuple[str, ...]:
         cluster = (each.cluster,) if len(self.study.clusters) > 1 else ()
@@ -212,19 +213,36 @@ class StudyAnswer(ClusterAnswer):
             yield *self._names(plan), plan.seed, plan.load, result.pods, *values, result.failed
 
     def plots(self) -> list[AnswerPlot]:
-        return [*self._bars()]
+        return [*self._bands(), *self._bars()]
+
+    def _bands(self) -> Iterator[AnswerPlot]:
+        """For each metric that is taken on the way, and each workload: the means of all configurations, with the interval in
+        which 95 % of such means would be."""
+        summaries = {(self._row_name(each), each.metric, each.policy): each for each in self.summaries()}
+        rows = [*dict.fromkeys(row for row, _, _ in summaries)]
+        for metric in (each for each in self.study.metrics if each.at):
+            for row in rows:
+                curves = {
+                    config.name: [_band(summaries.get((row, column, config.name))) for column in metric.columns()]
+                    for config in self.study.configurations
+                }
+                shown = {name: values for name, values in curves.items() if any(values)}
+                if shown:
+                    title = f"{metric.column}, {' '.join(row)}: mean and 95 % confidence"
+                    yield BandPlot(title, metric.at, "percent asked for by the pods that have arrived", shown)
 
     def _bars(self) -> Iterator[AnswerPlot]:
         summaries = self.summaries()
         configs = [each.name for each in self.study.configurations]
-        for metric in self.study.columns:
+        for metric in (each.column for each in self.study.metrics if not each.at):
             rows: dict[str, dict[str, float]] = {}
             for each in summaries:
                 if each.metric == metric:
                     rows.setdefault(" ".join(self._row_name(each)), {})[each.policy] = each.mean
             bars = {name: [row.get(name) for row in rows.values()] for name in configs}
-            if rows:
-                yield BarPlot(f"{metric}, mean over seeds", [*rows], bars)
+            shown = {name: values for name, values in bars.items() if any(value is not None for value in values)}
+            if shown:
+                yield BarPlot(f"{metric}, mean over seeds", [*rows], shown)
 
     def data_tables(self) -> Mapping[str, DataTable]:
         own = {"cluster": str, "workload": str, "policy": str, "seed": int, "load": float, "pods": int}
@@ -264,6 +282,10 @@ class StudyAnswer(ClusterAnswer):
             len(self.failures),
             self.notes,
         )
+
+
+def _band(each: MetricSummary | None) -> tuple[float, float] | None:
+    return None if each is None else (each.mean, confidence_half([*each.by_seed.values()]))
 
 
 def _shown(value: float | None) -> str:

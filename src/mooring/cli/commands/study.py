@@ -6,11 +6,14 @@ from typing import Any
 
 import click
 
+from mooring.answers.study.study_notebook import notebook_text
 from mooring.answers.study.studying import run_study
 from mooring.cli.answering import ShownAnswer, own_output, shows_answer, tell_notes
 from mooring.cli.options import file_option
-from mooring.cli.refusal import refusals, refuse
+from mooring.cli.refusal import refusals, refuse, writing
+from mooring.cli.report import writable
 from mooring.cli.terminal import LateBar
+from mooring.kit.private_files import write_private
 
 RUNS_FAILED = 1
 """The exit status when runs failed."""
@@ -51,11 +54,17 @@ Exit status:
 @click.option("--dask", metavar="ADDRESS", help="Run on this Dask cluster (tcp://...). Needs mooring[dask].")
 @file_option("--results", "Write a row for each run (.csv or .parquet); runs it has are not repeated.")
 @click.option("--retry-failed", is_flag=True, help="Make runs again that failed before, according to --results.")
+@file_option("--notebook", "Also write a notebook (.ipynb) that loads the rows of --results.")
 @shows_answer
-def study(shown: ShownAnswer, file: str, values: tuple[str, ...], only: tuple[str, ...], **how: Any) -> None:
+def study(
+    shown: ShownAnswer, file: str, values: tuple[str, ...], only: tuple[str, ...], notebook: str | None, **how: Any
+) -> None:
     """Make the runs that FILE describes: every cluster with every workload under every configuration, with every seed and
     load; and show the metrics of the configurations side by side."""
     given, wanted = _pairs("--set", values), _pairs("--only", only)
+    if notebook is not None and how["results"] is None:
+        refuse("--notebook loads the rows of --results: name that file too")
+    target = None if notebook is None else writable(notebook)
     with refusals(file), own_output(), LateBar("studying") as bar:
         answer = run_study(
             file,
@@ -66,6 +75,9 @@ def study(shown: ShownAnswer, file: str, values: tuple[str, ...], only: tuple[st
             **how,
         )
     shown.show(answer)
+    if target is not None:
+        with writing(notebook):
+            write_private(target, notebook_text(answer.study, how["results"], target.parent))
     if answer.failures:
         sys.exit(RUNS_FAILED)
 

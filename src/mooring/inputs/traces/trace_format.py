@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import chain
 
-MIB = 1 << 20
+MIB, GIB = 1 << 20, 1 << 30
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +79,11 @@ class TraceTable:
     count: str = ""
     """The column with the number of equal pods that a row stands for."""
     priority: str = ""
-    join: str = ""
-    """The column by which rows of a second table are found, which has further columns."""
+    """The column with the priority of a pod; empty: 0."""
+    highest_is_lowest: bool = False
+    """Whether a smaller number is a higher priority; it is then negated."""
+    join: tuple[str, ...] = ()
+    """The columns by which a row of a second table is found, which has further columns."""
     join_header: tuple[str, ...] = ()
     events: EventColumns | None = None
     where: Mapping[str, frozenset[str]] = field(default_factory=dict)
@@ -91,7 +94,7 @@ class TraceTable:
         times, events = self.times, self.events
         timed = (times.arrives, times.ends, times.begins) if times is not None else ()
         changed = (*events.key, events.kind) if events is not None else ()
-        beside = (self.count, self.priority, self.join, *timed, *changed, *self.where)
+        beside = (self.count, self.priority, *self.join, *timed, *changed, *self.where)
         return [*dict.fromkeys(filter(None, (*self.objects.columns(), *beside)))]
 
 

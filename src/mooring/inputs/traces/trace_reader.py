@@ -39,6 +39,11 @@ _NO_NAME = re.compile(r"[^a-z0-9]+")
 _LONGEST_NAME = 200
 """Copies of a pod get a number behind its name, which has up to 253 characters."""
 
+NO_VALUE = ("", "NULL", "null", "None")
+"""Cells of a missing value: databases export it in several ways."""
+_LEFT = "time of the event that ends it"
+"""The column that rows of events get."""
+
 Row = Mapping[str, str]
 
 
@@ -154,48 +159,55 @@ class _TraceReading:
 
     def _own_rows(self) -> Iterator[Row]:
         table = self.table
-        beside = {*table.join_header} - {table.join}
+        beside = {*table.join_header} - {*table.join}
         wanted = [column for column in table.columns() if column not in beside or column in table.header]
         for line, row in _rows_of(self.path, self.form, wanted, table.header):
             self.line = line
-            if all(row[column] in kept for column, kept in table.where.items()):
+            if all(row[column] in kept for column, kept in table.where.items()) and self._arrives(row):
                 yield row
 
-    def _beside(self) -> dict[str, Row]:
-        """The rows of the second table by the column that joins."""
+    def _arrives(self, row: Row) -> bool:
+        """Whether a row has a time of arrival: a pod without one never came."""
+        return self.table.times is None or row[self.table.times.arrives] not in NO_VALUE
+
+    def _beside(self) -> dict[tuple[str, ...], Row]:
+        """The rows of the second table by the columns that join."""
         join = self.table.join
         if not join:
             return {}
         if self.types is None:
-            told = f"the format {self.form.name} needs a second table with the column {join}: name it with `types`"
+            told = f"the format {self.form.name} needs a second table with {', '.join(join)}: name it with `types`"
             raise TraceError([Problem("types", told)])
         header = self.table.join_header
         wanted = [column for column in self.table.columns() if column in header and column not in self.table.header]
-        found: dict[str, Row] = {}
-        for _, row in _rows_of(self.types, self.form, [join, *wanted], header):
-            found.setdefault(row[join], row)  # one type may run on several machines: the first one counts
+        found: dict[tuple[str, ...], Row] = {}
+        for _, row in _rows_of(self.types, self.form, [*join, *wanted], header):
+            found.setdefault(
+                tuple(row[column] for column in join), row
+            )  # one type may run on several machines: the first one counts
         return found
 
-    def _joined(self, rows: Iterable[Row], beside: Mapping[str, Row]) -> Iterator[Row]:
+    def _joined(self, rows: Iterable[Row], beside: Mapping[tuple[str, ...], Row]) -> Iterator[Row]:
         for row in rows:
-            if not self.table.join:
+            key = tuple(row[column] for column in self.table.join)
+            if not key:
                 yield row
-            elif row[self.table.join] in beside:
-                yield {**beside[row[self.table.join]], **row}
+            elif key in beside:
+                yield {**beside[key], **row}
             else:
-                self.fault(self.table.join, show(row[self.table.join]), f"a value that {self.types} has")
+                self.fault(self.table.join[0], show(" ".join(key)), f"a value that {self.types} has")
 
     def _merged(self, rows: Iterable[Row]) -> Iterator[Row]:
         """One row for each object: that of the event with which it arrives, with the time when it leaves."""
         events, times = self.table.events, self.table.times
-        assert events is not None and times is not None and times.ends, "events have times"
+        assert events is not None, "only tables of events are merged"
         found: dict[tuple[str, ...], dict[str, str]] = {}
         for row in rows:
             key = tuple(row[column] for column in events.key)
             if row[events.kind] in events.begins:
-                found.setdefault(key, {**row, times.ends: ""})
-            elif row[events.kind] in events.ends and key in found and not found[key][times.ends]:
-                found[key][times.ends] = row[times.arrives]
+                found.setdefault(key, {**row, _LEFT: ""})
+            elif times is not None and row[events.kind] in events.ends and key in found and not found[key][_LEFT]:
+                found[key][_LEFT] = row[times.arrives]
         yield from found.values()
 
     # ---- one row
@@ -242,11 +254,12 @@ class _TraceReading:
         if times is None:
             return 0, None
         arrives = self._time(row, times, times.arrives)
-        ends = self._time(row, times, times.ends) if times.ends and row[times.ends] else -1
+        left = _LEFT if self.table.events is not None else times.ends
+        ends = self._time(row, times, left) if left and row[left] not in NO_VALUE else None
         begins = self._time(row, times, times.begins) if times.begins and row[times.begins] else arrives
-        if arrives is None or ends is None or begins is None:
+        if arrives is None or begins is None:
             return None
-        return arrives, None if ends < 0 else max(ends - begins, 0)
+        return arrives, None if ends is None else max(ends - begins, 0)
 
     def _time(self, row: Row, times: TimeColumns, column: str) -> int | None:
         number = _number_in(row[column])
@@ -255,7 +268,9 @@ class _TraceReading:
         return None if number is None else int(number * times.ns)
 
     def priority(self, row: Row) -> int:
-        return int(_number_in(row[self.table.priority]) or 0) if self.table.priority else 0
+        """The priority of a pod, where a higher number is a higher priority."""
+        number = int(_number_in(row[self.table.priority]) or 0) if self.table.priority else 0
+        return -number if self.table.highest_is_lowest else number
 
     def count(self, row: Row) -> int:
         return max(int(_number_in(row[self.table.count]) or 0), 0) if self.table.count else 1
@@ -318,7 +333,7 @@ def _text_of(path: str) -> str:
 def _number_in(cell: str) -> float | None:
     """The number in a cell, 0 in an empty one; None if it is no number."""
     try:
-        number = float(cell) if cell else 0.0
+        number = 0.0 if cell in NO_VALUE else float(cell)
     except ValueError:
         return None
     return number if math.isfinite(number) else None
