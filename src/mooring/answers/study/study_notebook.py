@@ -29,7 +29,7 @@ def _cells(study: Study, path: str) -> Iterator[tuple[str, str]]:
     yield "markdown", f"# Study {study.name}\n\n{about}A row of `runs` is a run; docs/laboratory.md has its columns."
     yield "code", f"import pandas\n\nruns = pandas.{reader}({path!r})\nruns.head()"
     yield "markdown", "Runs that failed, with the reason."
-    yield "code", 'runs[runs["failed"].fillna("") != ""][["workload", "policy", "seed", "failed"]]'
+    yield "code", 'runs[runs["failed"].notna() & runs["failed"].ne("")][["workload", "policy", "seed", "failed"]]'
     yield "markdown", "Mean and standard deviation over the seeds, by workload and configuration."
     yield "code", f'metric = {metric!r}\nruns.pivot_table(metric, "workload", "policy", ["mean", "std"])'
     yield "markdown", f"The difference to {first}, paired by seed."
