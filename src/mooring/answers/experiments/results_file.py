@@ -46,7 +46,10 @@ P = TypeVar("P")
 R = TypeVar("R")
 
 
-class RowForm(Protocol[P, R]):
+P_contra = TypeVar("P_contra", contravariant=True)
+
+
+class RowForm(Protocol[P_contra, R]):
     """The rows of the results file of an experiment."""
 
     @property
@@ -61,7 +64,7 @@ class RowForm(Protocol[P, R]):
     def numbers(self) -> Mapping[str, type[float] | type[int]]:
         """The columns that are numbers in Parquet."""
 
-    def row(self, digest: str, plan: P, result: R, /) -> Mapping[str, Any]:
+    def row(self, digest: str, plan: P_contra, result: R, /) -> Mapping[str, Any]:
         """The row of a run. A value of None is an empty cell."""
 
     def kept(self, row: Mapping[str, Any], /) -> R | None:

@@ -56,13 +56,17 @@ P = TypeVar("P", bound=NamedPlan)
 R = TypeVar("R")
 
 
-class Experiment(Protocol[P, R]):
+P_contra = TypeVar("P_contra", bound=NamedPlan, contravariant=True)
+R_co = TypeVar("R_co", covariant=True)
+
+
+class Experiment(Protocol[P_contra, R_co]):
     """All that the runs of an experiment have in common. Workers get a copy, so it can be pickled."""
 
-    def run(self, plan: P, on_progress: Progress | None = None, /) -> R:
+    def run(self, plan: P_contra, on_progress: Progress | None = None, /) -> R_co:
         """Make a run. Raises ConfigError, InputError."""
 
-    def failed(self, plan: P, reason: str, /) -> R:
+    def failed(self, plan: P_contra, reason: str, /) -> R_co:
         """The result of a run that could not be made. Raises RunFault where such a run ends the experiment."""
 
 
