@@ -26,7 +26,7 @@ from mooring.kit.version import VERSION
 PLAN = RunPlan("a,b\nc", "a", configuration.default(), (("seed", 2**62),), seed=2**62)
 
 
-def open_results(path: str, wanted: Collection[str]) -> ResultsFile[RunPlan, RunResult]:
+def open_results(path: str | None, wanted: Collection[str]) -> ResultsFile[RunPlan, RunResult]:
     return open_rows(path, wanted, CompareRows())
 
 

@@ -2,20 +2,22 @@
 
 import csv
 import os
-import random
+from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tiny_studies import PODS, a_faulty_plugin, a_study
 
 import mooring
 from mooring.answers.experiments import workers
 from mooring.answers.experiments.results_file import UnusableResults
-from mooring.answers.study import study_run
-from mooring.answers.study.study_run import StudyExperiment
+from mooring.answers.study.study_plan import StudyPlan
+from mooring.answers.study.study_run import StudyExperiment, StudyResult
 from mooring.answers.study.studying import run_study
 from mooring.inputs.input_errors import InputError
+from mooring.model.pod import Pod
+from mooring.sim.one_by_one import OneByOne
+from tiny_studies import PODS, a_faulty_plugin, a_study
 
 
 def rows(path: Path) -> list[dict[str, str]]:
@@ -51,7 +53,7 @@ def test_a_run_is_what_a_plain_loop_counts(tmp_path: Path) -> None:
     (tmp_path / "pods.csv").write_text(pods)
     answer = run_study(study, processes=1)
     (result,) = answer.results
-    asked, at = 0, {}
+    asked, at = 0, dict[int, float]()
     while asked < 1.1 * 48000:
         asked += 2000
         for percent in (50, 100):
@@ -74,9 +76,12 @@ def test_a_study_that_was_stopped_goes_on(tmp_path: Path, monkeypatch: pytest.Mo
     whole = (tmp_path / "whole.csv").read_bytes()
     made: list[str] = []
     real = StudyExperiment.run
-    monkeypatch.setattr(
-        StudyExperiment, "run", lambda self, plan, tell=None: made.append(plan.name) or real(self, plan, tell)
-    )
+
+    def noted(self: StudyExperiment, plan: StudyPlan, tell: Any = None) -> StudyResult:
+        made.append(plan.name)
+        return real(self, plan, tell)
+
+    monkeypatch.setattr(StudyExperiment, "run", noted)
     ends = [i for i, byte in enumerate(whole) if byte == ord("\n")]
     for kept, end in ((0, ends[0] + 1), (2, ends[2] + 40), (6, len(whole))):
         (tmp_path / "torn.csv").write_bytes(whole[:end])
@@ -247,13 +252,19 @@ def test_choices_that_the_study_does_not_have_are_told(tmp_path: Path) -> None:
         assert str(caught.value) == told
 
 
-def test_an_order_is_a_permutation_of_all_pods_before_any_is_drawn_again(tmp_path: Path) -> None:
+def test_an_order_is_a_permutation_of_all_pods_before_any_is_drawn_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     study = a_study(tmp_path, seeds=1, configurations=[])
     placed: list[str] = []
-    real = study_run.OneByOne.place
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(study_run.OneByOne, "place", lambda self, pod: placed.append(pod.name) or real(self, pod))
-        run_study(study, processes=1)
+    real = OneByOne.place
+
+    def noted(self: OneByOne, pod: Pod) -> str | None:
+        placed.append(pod.name)
+        return real(self, pod)
+
+    monkeypatch.setattr(OneByOne, "place", noted)
+    run_study(study, processes=1)
     assert sorted(placed[:20]) == sorted(f"p-{i}" for i in range(20)) and placed[:20] != [f"p-{i}" for i in range(20)]
     assert all("-again-" in name for name in placed[20:]) and len({*placed}) == len(placed)
 
@@ -271,7 +282,7 @@ def test_a_worker_that_died_for_another_reason_makes_its_runs_again(monkeypatch:
             if len(ran) == 1:
                 yield 0, "made"
                 self.shares[1] = self.shares[2] = 0.5
-                raise workers.BrokenProcessPool("gone")
+                raise BrokenProcessPool("gone")
             yield from ((place, "made") for place in places)
 
         def run_again(self, place: int) -> str:
@@ -279,7 +290,8 @@ def test_a_worker_that_died_for_another_reason_makes_its_runs_again(monkeypatch:
             return "made alone"
 
     monkeypatch.setattr(workers, "_WorkerPool", Pool)
-    plans: list[Any] = [random.Random(i) for i in range(5)]
-    found = dict(workers.run_in_processes(None, plans, lambda *done: None, 2))  # type: ignore[arg-type, type-var]
+    plans: list[Any] = [*range(5)]
+    experiment: Any = None
+    found: dict[int, str] = dict(workers.run_in_processes(experiment, plans, lambda *done: None, 2))
     assert found == {0: "made", 1: "made alone", 2: "made alone", 3: "made", 4: "made"}
     assert ran == [((0, 1, 2, 3, 4), 2), ((1,), 0), ((2,), 0), ((3, 4), 2)]

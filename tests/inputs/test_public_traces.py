@@ -32,8 +32,8 @@ def table(folder: Path, text: str, name: str = "t.csv") -> str:
 
 
 def requests(pods: TracePods) -> list[dict[str, str]]:
-    found = [pod.spec.containers[0].resources.requests for pod in pods.pods()]
-    return [{name: str(each) for name, each in (one or {}).items()} for one in found]
+    found = [pod.spec.containers[0].resources for pod in pods.pods()]
+    return [{name: str(each) for name, each in (one.requests or {}).items()} for one in found if one is not None]
 
 
 def test_openb_pods_ask_for_shares_of_gpus_and_come_in_the_order_of_time(tmp_path: Path) -> None:

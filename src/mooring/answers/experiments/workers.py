@@ -45,7 +45,7 @@ class RunFault(InputError):
 
 
 class NamedPlan(Protocol):
-    """What tells one run of an experiment from the others."""
+    """A run of an experiment, as workers see it."""
 
     @property
     def name(self) -> str:

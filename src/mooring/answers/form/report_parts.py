@@ -79,7 +79,7 @@ class BandPlot:
     title: str
     points: Sequence[float]
     point_title: str
-    """What the points are."""
+    """The meaning of the points."""
     curves: Mapping[str, Sequence[tuple[float, float] | None]]
     """By name: a mean and half of the width of the band for each point; None where there are no values."""
 

@@ -45,7 +45,7 @@ class ParameterEntry(Wire, omit_defaults=True):
     default: Any = None
     """The value without `--set`. Null: the study needs one."""
     about: str = ""
-    """What the value is; for data, where to get them."""
+    """The meaning of the value; for data, where to get them."""
 
 
 class ClusterEntry(Wire, omit_defaults=True):
@@ -140,7 +140,7 @@ class StudyFile(Wire, omit_defaults=True):
     api_version: Annotated[str, Meta(extra_json_schema={"const": API_VERSION})] = ""
     kind: Annotated[str, Meta(extra_json_schema={"const": KIND})] = ""
     about: str = ""
-    """What the study is about."""
+    """The question of the study, for reports."""
     parameters: dict[str, Any] = msgspec.field(default_factory=dict)
     """By name: a value, null, or an object with `default` and `about`."""
     clusters: list[ClusterEntry] = msgspec.field(default_factory=list)

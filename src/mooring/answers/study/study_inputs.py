@@ -1,4 +1,4 @@
-"""What the runs of a study have in common: clusters, workloads, configurations and plugins, each loaded once in a process."""
+"""Clusters, workloads, configurations and plugins of a study, each of which is loaded once in a process."""
 
 import hashlib
 import os

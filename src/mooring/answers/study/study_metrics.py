@@ -1,5 +1,4 @@
-"""What the runs of a study are judged by: figures of `mooring compare`, amounts that are allocated, and functions of
-users."""
+"""Metrics of the runs of a study: figures of `mooring compare`, amounts that are allocated, and functions of users."""
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -178,7 +177,7 @@ def _value(metric: Metric, run: StudiedRun) -> float | None:
 
 
 def _called(of: str, run: StudiedRun) -> float | None:
-    """What a function of a user says. Raises MetricFault."""
+    """The value of a metric that is a function of a user. Raises MetricFault."""
     file, _, name = of.rpartition(":")
     try:
         found = function_of(file, name)(run)

@@ -12,7 +12,7 @@ from mooring.inputs.field_checks import nearest
 from mooring.kit.words import count
 
 CHOICES = ("cluster", "workload", "policy", "seed", "load")
-"""What `--only` chooses by."""
+"""The names that `--only` takes."""
 
 
 @dataclass(frozen=True, slots=True)

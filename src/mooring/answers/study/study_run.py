@@ -168,7 +168,7 @@ def _arriving(workload: StudyWorkload, plan: StudyPlan, placing: OneByOne) -> It
     draw = np.random.Generator(np.random.PCG64(plan.seed)).random
     order = np.argsort(draw(len(pods)), kind="stable").tolist()
     if entry.until is None:
-        wanted, resource = round(len(pods) * plan.load), ""
+        wanted, resource = float(round(len(pods) * plan.load)), ""
     else:
         resource = entry.until.resource
         room = amount_in(placing.cluster, resource, is_requested=False)

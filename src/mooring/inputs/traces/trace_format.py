@@ -104,7 +104,7 @@ class TraceFormat:
 
     name: str
     about: str
-    """What the data are, and where to get them."""
+    """The origin of the data, and where to get them."""
     pods: TraceTable
     nodes: TraceTable | None = None
     """None: the trace does not say which nodes there are."""

@@ -132,8 +132,13 @@ def _in_order(pods: TracePods) -> TracePods:
     """The pods in the order of their arrival; the first one comes at 0."""
     order = sorted(range(len(pods)), key=pods.at_ns.__getitem__)
     first_ns = pods.at_ns[order[0]] if order else 0
-    columns = (pods.names, pods.which, [at_ns - first_ns for at_ns in pods.at_ns], pods.run_ns)
-    return TracePods(pods.templates, *([column[i] for i in order] for column in columns))  # type: ignore[index]
+    return TracePods(
+        pods.templates,
+        [pods.names[i] for i in order],
+        [pods.which[i] for i in order],
+        [pods.at_ns[i] - first_ns for i in order],
+        [pods.run_ns[i] for i in order],
+    )
 
 
 # ---- rows
