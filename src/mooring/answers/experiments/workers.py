@@ -99,7 +99,7 @@ def run_in_processes(
     If a process dies, nothing says which of the runs under way it made. Each of them is tried once more in a process of its
     own; if that dies as well, the run has failed. The others go on in new processes.
     """
-    context = _context()
+    context = _context(experiment)
     shares: Shares = context.Array("d", len(plans), lock=False)
     pool = _WorkerPool(experiment, plans, shares, context, lambda: on_progress(sum(shares), len(plans)))
     left = [*range(len(plans))]
@@ -119,10 +119,12 @@ def run_in_processes(
             return
 
 
-def _context() -> Any:
+def _context(experiment: Experiment[Any, Any]) -> Any:
     methods = multiprocessing.get_all_start_methods()
     context = multiprocessing.get_context("forkserver" if "forkserver" in methods else "spawn")
-    context.set_forkserver_preload([__name__])  # workers share what is imported: 0.7 s of CPU and 43 MB
+    context.set_forkserver_preload(
+        [__name__, type(experiment).__module__]
+    )  # workers share what is imported: 0.7 s of CPU and 43 MB
     return context
 
 

@@ -254,15 +254,11 @@ def _filled(value: Any, later: Mapping[str, Any]) -> Any:
 # ---- digests
 
 
-def input_digests(study: Study, version: str) -> "Digests":
-    """The digests of all files of a study. Raises StudyError for a file that cannot be read."""
-    return Digests(study, version)
-
-
 class Digests:
     """Digests that change with everything that a run depends on."""
 
     def __init__(self, study: Study, version: str) -> None:
+        """Raises StudyError for a file that cannot be read."""
         self._study = study
         self._files: dict[str, str] = {}
         functions = [metric.of.rpartition(":")[0] for metric in study.metrics if metric.kind == PYTHON]
@@ -271,6 +267,8 @@ class Digests:
         self._clusters = [self._entry(each) for each in study.clusters]
         self._workloads = [self._entry(each) for each in study.workloads]
         self._configs = [self._entry(each) for each in study.configurations]
+        self.whole = digest_of([self.common, self._clusters, self._workloads, self._configs, study.digest])
+        """The digest of the whole study: worker processes of Dask keep an experiment by it."""
 
     def of(self, plan: StudyPlan) -> str:
         parts = (self._clusters[plan.cluster], self._workloads[plan.workload], self._configs[plan.config])

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from mooring.answers.experiments.compared_run import RunResult, run_once
@@ -90,7 +91,8 @@ def _simulated(inputs: StudyInputs, plan: StudyPlan, on_progress: Progress | Non
     if workload.entry.fit is not None:
         run_inputs.arrivals = _fitted(workload, plan)
     if run_inputs.load_plan is not None:
-        run_inputs.load_plan = _reseeded(run_inputs.load_plan, plan)
+        # Each seed is another load of the same kind.
+        run_inputs.load_plan = msgspec.structs.replace(run_inputs.load_plan, seed=plan.seed)
     found: dict[str, float | None] = {}
 
     def look(simulated: SimulatedCluster, result: RunResult) -> None:
@@ -108,11 +110,6 @@ def _simulated(inputs: StudyInputs, plan: StudyPlan, on_progress: Progress | Non
 def _ties(study: Study, plan: StudyPlan) -> int | None:
     """The seed that decides among nodes with the same score; None: the lowest name is taken."""
     return None if study.configurations[plan.config].ties == BY_NAME else plan.seed
-
-
-def _reseeded(plan: Any, run: StudyPlan) -> Any:
-    """The plan of a generated load with the seed of the run: each seed is another load of the same kind."""
-    return type(plan)(**{name: getattr(plan, name) for name in plan.__struct_fields__} | {"seed": run.seed})
 
 
 def _fitted(workload: StudyWorkload, plan: StudyPlan) -> list[Arrival]:

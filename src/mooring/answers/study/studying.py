@@ -1,6 +1,5 @@
 """The question of `mooring study`: make the runs that a file describes."""
 
-import os
 from collections.abc import Mapping, Sequence
 from typing import Any, Unpack
 
@@ -41,7 +40,7 @@ def run_study(
         plans,
         StudyRows(read, digests, retry_failed),
         how,
-        lambda: (digests.common, [digests.of(plan) for plan in plans]),
+        lambda: (digests.whole, [digests.of(plan) for plan in plans]),
         experiment.inputs.pods_of_a_run(),
     )
     results = sweep.run()
@@ -49,29 +48,28 @@ def run_study(
 
 
 def _check(experiment: StudyExperiment, plans: Sequence[StudyPlan]) -> None:
-    """Load plugins, build every profile and find all files now: a study should not fail after an hour."""
+    """Load plugins and all files and build every profile now: a study should not fail after an hour."""
     inputs, study = experiment.inputs, experiment.study
     for metric in study.metrics:
         if metric.kind == PYTHON:
             function_of(*_split(metric.of))
     for place in dict.fromkeys(plan.cluster for plan in plans):
         inputs.cluster(place)
-    seen: set[tuple[int, int]] = set()
+    seen: set[tuple[int, int, int]] = set()
     for plan in plans:
-        if (plan.config, plan.workload) in seen:
+        parts = (plan.cluster, plan.workload, plan.config)
+        if parts in seen:
             continue
-        seen.add((plan.config, plan.workload))
+        seen.add(parts)
         entry = study.configurations[plan.config]
         try:
             gates = inputs.cluster(plan.cluster).loaded.gates
             build_runners(inputs.config(plan, gates), inputs.registry(entry), gates=gates)
+            inputs.workload(plan.workload, plan.cluster)
         except ConfigError as error:
             raise StudyError(
                 "\n".join(f"configuration {entry.name}: {problem}" for problem in error.problems)
             ) from None
-    for file in (each for workload in study.workloads for each in (workload.pods, workload.arrivals) if each):
-        if not os.path.exists(file):
-            raise StudyError(f"{file}: cannot be read: No such file or directory")
 
 
 def _split(of: str) -> tuple[str, str]:
