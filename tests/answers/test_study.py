@@ -2,6 +2,7 @@
 
 import csv
 import os
+import pickle
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 from typing import Any
@@ -11,10 +12,12 @@ import pytest
 import mooring
 from mooring.answers.experiments import workers
 from mooring.answers.experiments.results_file import UnusableResults
-from mooring.answers.study.study_plan import StudyPlan
+from mooring.answers.study.study_file import read_study
+from mooring.answers.study.study_plan import StudyPlan, plan_study
 from mooring.answers.study.study_run import StudyExperiment, StudyResult
 from mooring.answers.study.studying import run_study
 from mooring.inputs.input_errors import InputError
+from mooring.kit.version import VERSION
 from mooring.model.pod import Pod
 from mooring.sim.one_by_one import OneByOne
 from tiny_studies import PODS, a_faulty_plugin, a_study
@@ -44,6 +47,14 @@ def test_worker_processes_give_the_same_rows(tmp_path: Path) -> None:
     run_study(study, results=tmp_path / "one.csv", processes=1)
     run_study(study, results=tmp_path / "two.csv", processes=2)
     assert rows(tmp_path / "one.csv") == rows(tmp_path / "two.csv")
+
+
+def test_a_worker_of_dask_loads_the_files_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workers, "_read_inputs", {})
+    experiment = StudyExperiment(read_study(a_study(tmp_path)))
+    for plan in plan_study(experiment.study, {"seed": ["2"]}):
+        here = experiment.run(plan)
+        assert here.values["placed"] and workers._run_sent(pickle.dumps(experiment), "d", VERSION, plan) == here
 
 
 def test_a_run_is_what_a_plain_loop_counts(tmp_path: Path) -> None:
