@@ -26,13 +26,14 @@ from mooring.answers.plan import offers
 from mooring.answers.plan.plan import Plan
 from mooring.answers.simulate.day_answer import DayAnswer
 from mooring.answers.simulate.simulation_answer import SimulationAnswer
+from mooring.answers.study.study_answer import StudyAnswer
 from mooring.answers.what_if import question
 from mooring.answers.what_if.difference import WhatIf
 from mooring.inputs import loaded_cluster
 
 ANSWERS = (
     *(PodExplanation, WorkloadExplanation, GroupExplanation, WhatIf, Capacity, Plan, Comparison),
-    *(SimulationAnswer, DayAnswer),
+    *(SimulationAnswer, DayAnswer, StudyAnswer),
 )
 OF_EVERY_ANSWER = ("summary", "tables", "to_dict", "to_frame")
 ALIASES = ("Source", "Written", "Objects", "Config", "Plugins", "Gates", "PodFile", "Configs", "Offered", "Change")

@@ -19,7 +19,11 @@ from mooring.answers.recorded.pod_story import PodStory
 from mooring.answers.recorded.replaying import ReplayAnswer
 from mooring.answers.simulate.day_answer import DayAnswer
 from mooring.answers.simulate.simulation_answer import SimulationAnswer
+from mooring.answers.study.study_answer import StudyAnswer
+from mooring.answers.study.study_file import StudyFile
+from mooring.answers.study.study_metrics import MetricEntry
 from mooring.answers.what_if.difference import WhatIf
+from mooring.model.meta import Wire
 
 Schema = dict[str, Any]
 
@@ -42,9 +46,12 @@ ANSWERED: dict[str, tuple[str, tuple[type[ClusterAnswer], ...]]] = {
         "the simulated clock since the beginning.",
         (SimulationAnswer, DayAnswer),
     ),
+    "study": ("", (StudyAnswer,)),
     "what-if": ("", (WhatIf,)),
 }
 """Command -> what its schema says first, if that is not the text of its only form, and the kinds of its answer."""
+STUDY_FILE = "study-file.v1.json"
+"""The schema of the input of `mooring study`."""
 WIDTH = 240
 """The length of a line of a schema: most fields are on one, with their texts."""
 
@@ -54,7 +61,8 @@ WIDTH = 240
 
 def schemas() -> dict[str, Schema]:
     """The schema of each command, by the name of its file."""
-    return {f"{command}.v1.json": _schema(command, *parts) for command, parts in ANSWERED.items()}
+    answers = {f"{command}.v1.json": _schema(command, *parts) for command, parts in ANSWERED.items()}
+    return answers | {STUDY_FILE: _study_file()}
 
 
 def schema_text(value: Any, margin: int = 0) -> str:
@@ -82,6 +90,31 @@ def _schema(command: str, text: str, answers: tuple[type[ClusterAnswer], ...]) -
         return {**head, "description": f"{text} {stable}", **choices, "$defs": {**kinds, **parts}}
     (only,) = kinds.values()
     return {**head, **only, "description": f"{only['description']} {stable}", "$defs": parts}
+
+
+def _study_file() -> Schema:
+    """The schema of the file of a study. All of its fields may be left out, apart from its header and a cluster."""
+    _, components = msgspec.json.schema_components([StudyFile, MetricEntry], ref_template="#/$defs/{name}")
+    parts = {name: _tidy(_described_entry(name, schema)) for name, schema in components.items()}
+    whole = parts.pop(StudyFile.__name__)
+    whole["properties"]["metrics"]["items"] = {"anyOf": [{"type": "string"}, {"$ref": "#/$defs/MetricEntry"}]}
+    head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "The file of mooring study"}
+    return {**head, **whole, "required": ["apiVersion", "kind", "clusters"], "$defs": dict(sorted(parts.items()))}
+
+
+def _described_entry(name: str, schema: Schema) -> Schema:
+    """The schema of a part of a file, with the texts of its fields. No other fields are allowed."""
+    entry = next((each for each in Wire.__subclasses__() if each.__name__ == name), None)
+    if entry is None:
+        return schema
+    texts = field_texts(entry)
+    properties = {
+        field.encode_name: schema["properties"][field.encode_name]
+        | ({"description": " ".join(texts[field.name].split())} if field.name in texts else {})
+        for field in msgspec.structs.fields(entry)
+    }
+    text = " ".join(inspect.cleandoc(entry.__doc__ or "").split())
+    return {"type": "object", "description": text, "properties": properties, "additionalProperties": False}
 
 
 def _answer(kind: str, form: Schema) -> Schema:
@@ -146,8 +179,13 @@ of a mapping. A field with the mark ✓ is always there."""
     return page("JSON of answers", intro, *sections)
 
 
+def heading(file: str) -> str:
+    """The heading of the section about a schema."""
+    return "The file of mooring study" if file == STUDY_FILE else f"mooring {file.partition('.')[0]} -o json"
+
+
 def _section(file: str, schema: Schema) -> Iterator[str]:
-    yield f"## mooring {file.partition('.')[0]} -o json"
+    yield f"## {heading(file)}"
     yield f"{prose(schema.get('description', ''))} The schema is [{file}](../schemas/{file})."
     for title, form in forms(schema):
         yield f"### {title}" if title else ""

@@ -9,14 +9,15 @@ In a notebook:
     {result.pod.name: result.node for result in report.placed}
     day = mooring.simulate("cluster.yaml", arrivals="day.yaml", until="24h")
     {waits.priority: waits.quantile_s(0.99) for waits in day.waits}
+    mooring.study("study.yaml", results="runs.csv").to_frame()
 """
 
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from mooring.answers.notebook import ArrivalsError, InputError, QuestionedCluster, load, simulate
+    from mooring.answers.notebook import ArrivalsError, InputError, QuestionedCluster, load, simulate, study
 
-__all__ = ["ArrivalsError", "InputError", "QuestionedCluster", "__version__", "load", "simulate"]
+__all__ = ["ArrivalsError", "InputError", "QuestionedCluster", "__version__", "load", "simulate", "study"]
 
 
 def __getattr__(name: str) -> Any:

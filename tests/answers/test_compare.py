@@ -16,12 +16,12 @@ from random_clusters import clusters
 
 from build import a_node, a_pod
 from how_many import examples
-from mooring.answers.compare import workers
-from mooring.answers.compare.compared_run import run_once
 from mooring.answers.compare.comparing import compare
 from mooring.answers.compare.comparison import Comparison
-from mooring.answers.compare.run_plan import UnusablePlan
-from mooring.answers.compare.workers import RunFault
+from mooring.answers.experiments import compared_run
+from mooring.answers.experiments.compared_run import run_once
+from mooring.answers.experiments.run_plan import UnusablePlan
+from mooring.answers.experiments.workers import RunFault
 from mooring.framework import config as configuration
 from mooring.framework.config import ConfigError
 from mooring.framework.contract.plain import NodeView, PlainPlugin
@@ -168,7 +168,7 @@ def test_a_sweep_that_goes_on_has_the_same_results(tmp_path: Path, monkeypatch: 
         runs.append(plan.name)
         return real(inputs, plan, on_progress)
 
-    monkeypatch.setattr(workers, "run_once", interrupted)
+    monkeypatch.setattr(compared_run, "run_once", interrupted)
     for _ in range(2):
         with pytest.raises(KeyboardInterrupt):
             compare(SMALL, **SWEEP, results=path)
@@ -216,7 +216,7 @@ def test_a_dask_cluster_has_the_same_results(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_no_dask_cluster_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mooring.answers.compare.workers.CONNECT_S", 0.1)
+    monkeypatch.setattr("mooring.answers.experiments.workers.CONNECT_S", 0.1)
     with pytest.raises(RunFault, match=r"^no Dask scheduler answers at tcp://127\.0\.0\.1:1: "):
         compare(SMALL, vary=BOTH, dask="tcp://127.0.0.1:1")
 
@@ -313,7 +313,7 @@ def test_plugins_that_are_not_in_files_keep_the_runs_in_this_process() -> None:
 
 
 def test_runs_with_too_many_pods_have_digests_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mooring.answers.compare.compared_run.PLACEMENTS", 3)
+    monkeypatch.setattr("mooring.answers.experiments.compared_run.PLACEMENTS", 3)
     same = compare(SMALL, ["default", "default"])
     assert (same.differing, same.is_different) == (None, False)
     assert same.notes == ["there are so many pods that only digests of their placements were kept"]

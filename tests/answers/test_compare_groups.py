@@ -7,9 +7,9 @@ from typing import Any
 import jsonschema
 from written import GROUP_GATES, Written, a_node, a_pod, a_pod_group, members
 
+from mooring.answers.compare.compared_rows import COLUMNS
 from mooring.answers.compare.comparing import compare
 from mooring.answers.compare.comparison import Comparison
-from mooring.answers.compare.results_file import COLUMNS
 from mooring.inputs.loaded_cluster import load
 
 SCHEMA = json.loads((Path(__file__).parents[2] / "docs/schemas/compare.v1.json").read_text())

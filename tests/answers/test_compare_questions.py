@@ -13,10 +13,11 @@ import pytest
 
 from build import a_node, a_pod
 from mooring.answers.compare import comparing
-from mooring.answers.compare.compared_run import RunInputs, RunResult, run_once
 from mooring.answers.compare.comparing import compare, comparison_of, config_name
 from mooring.answers.compare.comparison import Comparison
-from mooring.answers.compare.run_plan import RunPlan, UnusablePlan, digest_of, plan_runs
+from mooring.answers.experiments import sweep
+from mooring.answers.experiments.compared_run import RunInputs, RunResult, run_once
+from mooring.answers.experiments.run_plan import RunPlan, UnusablePlan, digest_of, plan_runs
 from mooring.framework import config as configuration
 from mooring.framework.config import ConfigError
 from mooring.framework.contract.plain import NodeView, PlainPlugin
@@ -130,7 +131,7 @@ def test_prices_may_be_in_a_file_and_say_what_costs_are(tmp_path: Path) -> None:
 
 
 def test_what_is_missing_is_told_before_a_run_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(comparing, "run_here", None)
+    monkeypatch.setattr(sweep, "run_here", None)
     with pytest.raises(InputError, match=r"^prices: no price for 1 node: n; "):
         compare(ONE, vary=SEEDS, prices={})
     unknown = {**HEADER, "profiles": [{"plugins": {"filter": {"enabled": [{"name": "Unknown"}]}}}]}
@@ -147,9 +148,9 @@ class Made:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, cores: int | None = 4) -> None:
         self.asked: list[tuple[Any, ...]] = []
-        monkeypatch.setattr(comparing, "run_here", self._here)
-        monkeypatch.setattr(comparing, "run_in_processes", self._in_processes)
-        monkeypatch.setattr(comparing, "run_on_dask", self._on_dask)
+        monkeypatch.setattr(sweep, "run_here", self._here)
+        monkeypatch.setattr(sweep, "run_in_processes", self._in_processes)
+        monkeypatch.setattr(sweep, "run_on_dask", self._on_dask)
         monkeypatch.setattr(os, "cpu_count", lambda: cores)
 
     def _here(self, inputs: RunInputs, plans: Sequence[RunPlan], on_progress: Any) -> Iterator[tuple[int, RunResult]]:
@@ -329,7 +330,7 @@ def test_seeds_and_loads_have_limits() -> None:
 
 
 def test_a_product_of_configurations_and_values_has_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mooring.answers.compare.run_plan.MAX_RUNS", 6)
+    monkeypatch.setattr("mooring.answers.experiments.run_plan.MAX_RUNS", 6)
     assert len(plan_runs([("a", DEFAULT), ("b", DEFAULT)], {"seed": [1, 2, 3]})) == 6
     assert a_refusal(2, seed=[1, 2, 3, 4]) == "8 runs are more than 6: vary less"
     assert a_refusal(7) == "7 runs are more than 6: vary less"

@@ -14,15 +14,15 @@ import msgspec
 import pytest
 
 from build import a_node, a_pod
-from mooring.answers.compare import workers
-from mooring.answers.compare import workers as dask_workers
-from mooring.answers.compare.compared_run import HOUR_NS, RunInputs, RunResult, run_once
 from mooring.answers.compare.comparing import compare
-from mooring.answers.compare.figures import RunFigures, UseFigures, WaitFigures
-from mooring.answers.compare.node_use import FragmentationGauge
-from mooring.answers.compare.placement_table import placements_digest, unpack
-from mooring.answers.compare.run_plan import RunPlan
-from mooring.answers.compare.workers import RunFault
+from mooring.answers.experiments import compared_run, workers
+from mooring.answers.experiments import workers as dask_workers
+from mooring.answers.experiments.compared_run import HOUR_NS, RunInputs, RunResult, run_once
+from mooring.answers.experiments.figures import RunFigures, UseFigures, WaitFigures
+from mooring.answers.experiments.node_use import FragmentationGauge
+from mooring.answers.experiments.placement_table import placements_digest, unpack
+from mooring.answers.experiments.run_plan import RunPlan
+from mooring.answers.experiments.workers import RunFault
 from mooring.api.validation.problem import Problem
 from mooring.framework import config as configuration
 from mooring.framework.config import ConfigError
@@ -114,7 +114,7 @@ def a_result(name: str) -> RunResult:
 
 @pytest.fixture
 def halves(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(workers, "run_once", _Half())
+    monkeypatch.setattr(compared_run, "run_once", _Half())
 
 
 @pytest.mark.usefixtures("halves")
@@ -138,7 +138,7 @@ def test_a_worker_process_notes_its_share_and_that_it_is_done(monkeypatch: pytes
     assert (workers._run(1, a_plan("b")), shares) == (a_result("b"), [0.0, 1.0])
     with pytest.raises(RunFault, match="^first\nsecond$"):
         workers._run(0, a_plan("bad"))
-    assert shares == [0.0, 1.0]
+    assert shares == [1e-9, 1.0], "it has begun"
 
 
 def test_results_of_worker_processes_come_in_the_order_of_their_plans() -> None:
@@ -187,12 +187,12 @@ class _Future:
 
 
 def test_faults_of_dask_workers_are_told() -> None:
-    result: Any = dask_workers._result(_Future(None))
+    result: Any = dask_workers._result(RunInputs([]), a_plan("a"), _Future(None))
     assert result == "done"
     with pytest.raises(RunFault, match="^a worker of Dask failed: KeyError: 'x'$"):
-        dask_workers._result(_Future(KeyError("x")))
+        dask_workers._result(RunInputs([]), a_plan("a"), _Future(KeyError("x")))
     with pytest.raises(RunFault, match="^as it is$"):
-        dask_workers._result(_Future(RunFault("as it is")))
+        dask_workers._result(RunInputs([]), a_plan("a"), _Future(RunFault("as it is")))
 
 
 class _Dask:
@@ -363,7 +363,7 @@ def horizons(monkeypatch: pytest.MonkeyPatch) -> list[int]:
             found.append(horizon_ns // 10**9)
             super().__init__(simulated, shapes, horizon_ns)
 
-    monkeypatch.setattr("mooring.answers.compare.compared_run.FragmentationGauge", Gauge)
+    monkeypatch.setattr("mooring.answers.experiments.compared_run.FragmentationGauge", Gauge)
     return found
 
 
@@ -423,7 +423,7 @@ def test_runs_with_so_many_pods_keep_their_placements_and_with_more_only_the_dig
     items = [a_node("n"), pending("p"), pending("q")]
     digests = set()
     for limit, is_kept in ((2, True), (1, False)):
-        monkeypatch.setattr("mooring.answers.compare.compared_run.PLACEMENTS", limit)
+        monkeypatch.setattr("mooring.answers.experiments.compared_run.PLACEMENTS", limit)
         found = at_once(*items)
         digests.add(found.placements_digest)
         assert bool(found.placements) is is_kept
@@ -604,7 +604,7 @@ def test_a_worker_process_notes_how_far_it_is(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(_Shares, "written", [])
     monkeypatch.setattr(workers, "_own", [(RunInputs([]), _Shares())])
     workers._run(3, a_plan("a"))
-    assert _Shares.written == [(3, 0.5), (3, 1.0), (3, 1.0), (3, 1.0)]
+    assert _Shares.written == [(3, 1e-9), (3, 0.5), (3, 1.0), (3, 1.0), (3, 1.0)]
 
 
 def test_a_worker_process_prints_to_standard_error_and_ends_with_its_parent(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -645,7 +645,7 @@ def test_faults_of_configurations_name_the_run(monkeypatch: pytest.MonkeyPatch) 
     def refuse(*given: object) -> RunResult:
         raise ConfigError("build", ["first", "second"])
 
-    monkeypatch.setattr(workers, "run_once", refuse)
+    monkeypatch.setattr(compared_run, "run_once", refuse)
     with pytest.raises(RunFault) as caught:
         workers.checked_run(RunInputs([]), a_plan("a"))
     assert str(caught.value) == "a: first\na: second"

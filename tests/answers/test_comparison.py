@@ -5,10 +5,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from mooring.answers.compare.compared_run import RunInputs, RunResult
 from mooring.answers.compare.comparing import comparison_of
 from mooring.answers.compare.comparison import ComparedRun, Comparison, PlacementDifference
-from mooring.answers.compare.figures import (
+from mooring.answers.experiments.compared_run import RunInputs, RunResult
+from mooring.answers.experiments.figures import (
     GroupFigures,
     PriorityFigures,
     RunFigures,
@@ -17,7 +17,7 @@ from mooring.answers.compare.figures import (
     group_figures,
     wait_figures,
 )
-from mooring.answers.compare.run_plan import RunPlan
+from mooring.answers.experiments.run_plan import RunPlan
 from mooring.answers.form.data_table import DataTable
 from mooring.framework import config as configuration
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from mooring.answers.compare.run_plan import UnknownPath, with_value
+from mooring.answers.experiments.run_plan import UnknownPath, with_value
 from mooring.framework import config as configuration
 from mooring.framework.config.settings import as_object
 

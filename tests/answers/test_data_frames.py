@@ -315,6 +315,7 @@ def test_every_table_of_every_answer_has_dtypes_that_do_not_depend_on_rows(crowd
         crowded.capacity(EXAMPLES / "worker.yaml", mix=[(EXAMPLES / "launch.yaml", 2)]),
         crowded.plan(),
         crowded.compare(vary={"seed": [1, 2]}),
+        mooring.study(EXAMPLES / "studies" / "packing.yaml", only={"workload": ["pending"], "seed": [1]}),
         crowded.explain("shop/report-0"),
         crowded.explain("deployment/shop/web"),
         *(an_agreement(), Agreement(), a_replay()),

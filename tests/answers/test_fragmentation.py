@@ -10,7 +10,7 @@ from random_clusters import clusters
 
 from build import a_node, a_pod
 from how_many import examples
-from mooring.answers.compare.node_use import (
+from mooring.answers.experiments.node_use import (
     WeighedShape,
     cut_shapes,
     fragmentation_of,
@@ -150,7 +150,7 @@ def test_pods_of_another_scheduler_can_use_nothing_here() -> None:
 
 
 def test_only_the_most_frequent_shapes_count_and_a_note_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mooring.answers.compare.node_use.SHAPES", 2)
+    monkeypatch.setattr("mooring.answers.experiments.node_use.SHAPES", 2)
     pods = [(a_pod(f"p-{i}", cpu=f"{i + 1}", **WHO), 10 - i) for i in range(3)]
     kept, notes = cut_shapes(weighed_shapes(pods))
     assert [(shape.pod.name, shape.count) for shape in kept] == [("p-0-another", 10), ("p-1-another", 9)]

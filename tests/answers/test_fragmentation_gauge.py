@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from build import a_node, a_pod
-from mooring.answers.compare import node_use
-from mooring.answers.compare.compared_run import RunInputs, run_once
-from mooring.answers.compare.node_use import FragmentationGauge
-from mooring.answers.compare.run_plan import RunPlan
+from mooring.answers.experiments import node_use
+from mooring.answers.experiments.compared_run import RunInputs, run_once
+from mooring.answers.experiments.node_use import FragmentationGauge
+from mooring.answers.experiments.run_plan import RunPlan
 from mooring.framework import config
 from mooring.inputs.arrivals import Arrival
 from mooring.kit.clock import NS_PER_S

@@ -4,6 +4,7 @@ import csv
 import os
 import re
 import sys
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -11,15 +12,22 @@ import pyarrow
 import pytest
 from pyarrow import parquet
 
-from mooring.answers.compare import results_file
-from mooring.answers.compare.compared_run import RunResult
-from mooring.answers.compare.figures import PriorityFigures, RunFigures, UseFigures, WaitFigures
-from mooring.answers.compare.placement_table import pack
-from mooring.answers.compare.results_file import COLUMNS, UnusableResults, open_results
-from mooring.answers.compare.run_plan import RunPlan
+from mooring.answers.compare.compared_rows import COLUMNS, CompareRows
+from mooring.answers.experiments import results_file
+from mooring.answers.experiments.compared_run import RunResult
+from mooring.answers.experiments.figures import PriorityFigures, RunFigures, UseFigures, WaitFigures
+from mooring.answers.experiments.placement_table import pack
+from mooring.answers.experiments.results_file import ResultsFile, UnusableResults
+from mooring.answers.experiments.results_file import open_results as open_rows
+from mooring.answers.experiments.run_plan import RunPlan
 from mooring.framework import config as configuration
+from mooring.kit.version import VERSION
 
 PLAN = RunPlan("a,b\nc", "a", configuration.default(), (("seed", 2**62),), seed=2**62)
+
+
+def open_results(path: str | None, wanted: Collection[str]) -> ResultsFile[RunPlan, RunResult]:
+    return open_rows(path, wanted, CompareRows())
 
 
 def a_result(pending: int) -> RunResult:
@@ -39,8 +47,8 @@ def path(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 def test_what_is_written_is_there_again(path: str) -> None:
     with open_results(path, {"x", "y"}) as file:
         assert file.done == {}
-        file.write("x", PLAN, a_result(1), "1")
-        file.write("y", PLAN, a_result(2), "1")
+        file.write("x", PLAN, a_result(1))
+        file.write("y", PLAN, a_result(2))
     for _ in range(2):
         with open_results(path, {"x", "y", "z"}) as file:
             assert file.done == {"x": a_result(1), "y": a_result(2)}
@@ -50,7 +58,7 @@ def test_what_is_written_is_there_again(path: str) -> None:
 
 def test_a_row_has_columns_for_readers(tmp_path: Path) -> None:
     with open_results(str(tmp_path / "r.csv"), ()) as file:
-        file.write("x", PLAN, a_result(1), "1.2")
+        file.write("x", PLAN, a_result(1))
     with (tmp_path / "r.csv").open() as text:
         [row] = csv.DictReader(text)
     assert [*row] == [*COLUMNS]
@@ -67,7 +75,7 @@ def test_a_row_has_columns_for_readers(tmp_path: Path) -> None:
         "waits.p99Seconds",
     )
     assert [row[name] for name in shown] == [
-        *("x", "a,b\\nc", "a", "4611686018427387904", "1.0", '{"seed": 4611686018427387904}', "1.2", "1"),
+        *("x", "a,b\\nc", "a", "4611686018427387904", "1.0", '{"seed": 4611686018427387904}', VERSION, "1"),
         *("0.3333333333333333", ""),
     ]
 
@@ -75,9 +83,9 @@ def test_a_row_has_columns_for_readers(tmp_path: Path) -> None:
 def test_a_file_that_is_torn_anywhere_has_the_rows_before(tmp_path: Path) -> None:
     whole = tmp_path / "whole.csv"
     with open_results(str(whole), ()) as file:
-        file.write("x", PLAN, a_result(1), "1")
+        file.write("x", PLAN, a_result(1))
         end_of_first = whole.stat().st_size
-        file.write("y", PLAN, a_result(2), "1")
+        file.write("y", PLAN, a_result(2))
     text = whole.read_bytes()
     for size in range(0, len(text) + 1, 7):
         torn = tmp_path / "torn.csv"
@@ -86,7 +94,7 @@ def test_a_file_that_is_torn_anywhere_has_the_rows_before(tmp_path: Path) -> Non
             assert [*file.done] == ["x", "y"][: (size >= end_of_first) + (size == len(text))]
             for digest, pending in (("x", 1), ("y", 2)):
                 if digest not in file.done:
-                    file.write(digest, PLAN, a_result(pending), "1")
+                    file.write(digest, PLAN, a_result(pending))
         assert torn.read_bytes() == text, "the sweep that goes on leaves the same file"
 
 
@@ -115,8 +123,8 @@ def test_a_file_that_another_sweep_writes_is_refused(tmp_path: Path) -> None:
 def test_a_row_that_somebody_changed_is_refused_with_its_number(tmp_path: Path) -> None:
     path = tmp_path / "r.csv"
     with open_results(str(path), ()) as file:
-        file.write("x", PLAN, a_result(1), "1")
-        file.write("y", PLAN, a_result(1), "1")
+        file.write("x", PLAN, a_result(1))
+        file.write("y", PLAN, a_result(1))
     path.write_text(path.read_text().replace('""placed"":2', '""placed"":true'))
     with pytest.raises(
         UnusableResults, match=r"r\.csv: row 2: cannot be read: Expected `int`, got `bool`.* remove the row"
@@ -138,7 +146,7 @@ def test_parquet_without_pyarrow_is_refused(tmp_path: Path, monkeypatch: pytest.
 def test_a_parquet_sweep_that_is_interrupted_keeps_its_rows(tmp_path: Path) -> None:
     path = str(tmp_path / "r.parquet")
     with pytest.raises(KeyboardInterrupt), open_results(path, ()) as file:
-        file.write("x", PLAN, a_result(1), "1")
+        file.write("x", PLAN, a_result(1))
         raise KeyboardInterrupt
     assert [each.name for each in tmp_path.iterdir()] == ["r.parquet.rows.csv"]
     with open_results(path, {"x"}) as file:
@@ -166,7 +174,7 @@ def test_a_file_with_too_many_bytes_is_not_read(tmp_path: Path) -> None:
 
 def test_a_csv_file_with_too_many_rows_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "r.csv"
-    path.write_text("\n".join([",".join(results_file.COLUMNS), *["," * (len(results_file.COLUMNS) - 1)] * 3, ""]))
+    path.write_text("\n".join([",".join(COLUMNS), *["," * (len(COLUMNS) - 1)] * 3, ""]))
     open_results(str(path), ()).__exit__(None)
     monkeypatch.setattr(results_file, "MAX_ROWS", 2)
     with pytest.raises(UnusableResults) as error:
@@ -199,8 +207,8 @@ def test_as_many_rows_and_bytes_as_the_limits_say_are_read(tmp_path: Path, monke
     """Texts are counted in the file, in the rows of it, and in a Parquet file as they are unpacked."""
     path = tmp_path / "r.csv"
     with open_results(str(path), ()) as file:
-        file.write("x", PLAN, a_result(1), "1")
-        file.write("y", PLAN, a_result(2), "1")
+        file.write("x", PLAN, a_result(1))
+        file.write("y", PLAN, a_result(2))
     monkeypatch.setattr(results_file, "MAX_ROWS", 2)
     monkeypatch.setattr(results_file, "MAX_BYTES", path.stat().st_size)
     with open_results(str(path), {"x", "y"}) as file:
@@ -213,8 +221,8 @@ def test_as_many_rows_and_bytes_as_the_limits_say_are_read(tmp_path: Path, monke
 def test_a_parquet_file_within_its_limits_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "r.parquet"
     with open_results(str(path), ()) as file:
-        file.write("x", PLAN, a_result(1), "1")
-        file.write("y", PLAN, a_result(2), "1")
+        file.write("x", PLAN, a_result(1))
+        file.write("y", PLAN, a_result(2))
     monkeypatch.setattr(results_file, "MAX_ROWS", 2)
     monkeypatch.setattr(results_file, "_BATCH_ROWS", 1)
     with open_results(str(path), {"x", "y"}) as file:
@@ -244,14 +252,14 @@ def test_the_texts_of_a_parquet_file_are_counted_to_the_byte(tmp_path: Path, mon
 def test_the_ending_of_a_name_says_which_file_it_is(tmp_path: Path) -> None:
     for name in ("R.PARQUET", "r.parquet.csv", "r"):
         with open_results(str(tmp_path / name), ()) as file:
-            file.write("x", PLAN, a_result(1), "1")
+            file.write("x", PLAN, a_result(1))
     assert (tmp_path / "R.PARQUET").read_bytes()[:4] == b"PAR1"
     assert (tmp_path / "r.parquet.csv").read_text() == (tmp_path / "r").read_text()
 
 
 def test_without_a_file_nothing_is_kept() -> None:
     with open_results(None, {"x"}) as file:
-        file.write("x", PLAN, a_result(1), "1")
+        file.write("x", PLAN, a_result(1))
         assert file.done == {}
 
 
@@ -269,7 +277,7 @@ def test_a_disk_that_is_full_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyP
     with open_results(path, ()) as file:
         monkeypatch.setattr(os, "fsync", full)
         with pytest.raises(UnusableResults) as caught:
-            file.write("x", PLAN, a_result(1), "1")
+            file.write("x", PLAN, a_result(1))
     assert str(caught.value) == f"{path}: cannot be written: No space left on device"
 
 
@@ -279,7 +287,7 @@ def test_each_row_is_on_the_disk_before_the_next_run(tmp_path: Path, monkeypatch
     path = tmp_path / "r.csv"
     with open_results(str(path), ()) as file:
         for digest in "xy":
-            file.write(digest, PLAN, a_result(1), "1")
+            file.write(digest, PLAN, a_result(1))
             assert synced[-1] == path.stat().st_size
 
 
@@ -288,7 +296,7 @@ def test_long_cells_are_read_and_the_limit_of_the_process_stays(tmp_path: Path) 
     long = RunResult(a_result(1).figures, pack({f"ns/{i * 7919 % 104729}-{i}": "n" for i in range(60_000)}), "d")
     assert len(long.placements) > limit
     with open_results(str(tmp_path / "r.csv"), ()) as file:
-        file.write("x", PLAN, long, "1")
+        file.write("x", PLAN, long)
     with open_results(str(tmp_path / "r.csv"), {"x"}) as file:
         assert file.done == {"x": long} and csv.field_size_limit() == limit
 
@@ -297,7 +305,7 @@ def test_a_system_without_locks_lets_two_sweeps_write(tmp_path: Path, monkeypatc
     monkeypatch.setattr(results_file, "fcntl", None)
     path = str(tmp_path / "r.csv")
     with open_results(path, ()), open_results(path, ()) as file:
-        file.write("x", PLAN, a_result(1), "1")
+        file.write("x", PLAN, a_result(1))
     assert len(Path(path).read_text().splitlines()) == 2
 
 
@@ -305,7 +313,7 @@ def test_placements_that_are_torn_are_told_with_their_row(tmp_path: Path) -> Non
     path = tmp_path / "r.csv"
     torn = RunResult(a_result(1).figures, a_result(1).placements[:-4], "digest")
     with open_results(str(path), ()) as file:
-        file.write("x", PLAN, torn, "1")
+        file.write("x", PLAN, torn)
     with pytest.raises(UnusableResults) as caught:
         open_results(str(path), {"x"})
     advice = "remove the row, or choose another file"
@@ -337,7 +345,7 @@ def test_a_parquet_file_keeps_earlier_rows_once_and_has_types(tmp_path: Path) ->
     plain = RunPlan("plain", "own", configuration.default())
     for digest, plan in (("x", plain), ("y", PLAN)):
         with open_results(str(path), {"x", "y"}) as file:
-            file.write(digest, plan, a_result(1), "1")
+            file.write(digest, plan, a_result(1))
     with open_results(str(path), ()):
         pass
     assert [each.name for each in tmp_path.iterdir()] == ["r.parquet"] and path.stat().st_mode & 0o777 == 0o600
@@ -357,7 +365,7 @@ def test_a_parquet_row_that_cannot_be_read_is_told_and_its_rows_are_free_again(t
     path = tmp_path / "r.parquet"
     torn = RunResult(a_result(1).figures, "!", "digest")
     with open_results(str(path), ()) as file:
-        file.write("x", PLAN, torn, "1")
+        file.write("x", PLAN, torn)
     for _ in range(2):  # a file that were left open would be locked
         with pytest.raises(
             UnusableResults, match=r"r\.parquet.*: cannot be read: .*; remove the row, or choose another"

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from mooring.answers.compare.run_plan import RunPlan, UnusablePlan, plan_runs
+from mooring.answers.experiments.run_plan import RunPlan, UnusablePlan, plan_runs
 from mooring.framework import config as configuration
 from mooring.framework.config import ConfigError
 

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from build import a_pod
-from mooring.answers.compare.compared_run import scaled_arrivals, scaled_plan
+from mooring.answers.experiments.compared_run import scaled_arrivals, scaled_plan
 from mooring.inputs.arrivals import Arrival, ArrivalsError
 from mooring.inputs.load_plan import LoadPlan, LoadPlanError
 
@@ -61,8 +61,8 @@ def test_too_many() -> None:
 
 
 def test_as_many_as_the_limit_are_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mooring.answers.compare.compared_run.MAX_ARRIVALS", 20)
-    monkeypatch.setattr("mooring.answers.compare.compared_run.MAX_PODS", 20)
+    monkeypatch.setattr("mooring.answers.experiments.compared_run.MAX_ARRIVALS", 20)
+    monkeypatch.setattr("mooring.answers.experiments.compared_run.MAX_PODS", 20)
     assert len(scaled_arrivals(DAY, 2)) == 20 and scaled_plan(LoadPlan(pods=10), 2).pods == 20
     with pytest.raises(ArrivalsError) as arrivals:
         scaled_arrivals(DAY, 2.125)

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from mooring.answers.compare.comparison import ComparedRun, Comparison, PlacementDifference
-from mooring.answers.compare.figures import (
+from mooring.answers.experiments.figures import (
     GroupFigures,
     RunCurves,
     RunFigures,
@@ -15,7 +15,7 @@ from mooring.answers.compare.figures import (
     course_plots,
     wait_figures,
 )
-from mooring.answers.compare.run_plan import RunPlan
+from mooring.answers.experiments.run_plan import RunPlan
 from mooring.answers.form.report_parts import BarPlot, CurvePlot, Unit
 from mooring.framework import config as configuration
 

@@ -13,4 +13,7 @@ def test_without_a_terminal_a_line_is_written_now_and_then(
     with LateBar("simulating") as bar:
         for done in (1, 10, 11, 19, 21):
             bar(done, 200)
-    assert capsys.readouterr().err == "simulating: 5.0% after 10 s\nsimulating: 10.5% after 21 s\n"
+    assert capsys.readouterr().err.splitlines() == [
+        "simulating: 5.0% after 10 s, about 200 s left",
+        "simulating: 10.5% after 21 s, about 179 s left",
+    ]

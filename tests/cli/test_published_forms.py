@@ -39,6 +39,7 @@ QUESTIONS = {
     "plan": ["plan", CROWDED, "--offer=examples/offers.yaml", "--apply=examples/launch.yaml"],
     "plan-shrink": ["plan", CROWDED, "--shrink"],
     "compare": ["compare", "--from=examples/cluster.yaml", "default", "examples/packed.yaml", "--vary=seed=1,2"],
+    "study": ["study", "examples/studies/packing.yaml"],
     "replay": ["replay", "DIR"],
     "replay-pod": ["replay", "DIR", "--pod=web-0"],
     "agree": ["agree", "DIR"],

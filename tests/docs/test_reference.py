@@ -15,7 +15,7 @@ import reference_text
 from gate_notes import GATE_NOTES
 from reference_commands import exit_texts, walk
 from reference_python import ANSWERS, signature
-from reference_schemas import fields, forms
+from reference_schemas import fields, forms, heading
 
 from docs_pages import DOCS, ROOT
 from mooring.framework.config.feature_gates import EFFECTIVE, GATES, OF_EMBEDDED, OF_SCHEDULERS
@@ -89,7 +89,7 @@ def test_defaults_are_those_of_a_scheduler_without_a_file() -> None:
 @pytest.mark.parametrize("path", sorted((DOCS / "schemas").glob("*.json")), ids=lambda path: path.name)
 def test_every_schema_has_its_fields_on_the_page(path: Path) -> None:
     schema = json.loads(path.read_text())
-    part = page("schemas.md").partition(f"## mooring {path.name.partition('.')[0]} -o json\n")[2].partition("\n## ")[0]
+    part = page("schemas.md").partition(f"## {heading(path.name)}\n")[2].partition("\n## ")[0]
     for _, form in forms(schema):
         names = [name for name, *_ in fields(schema, form)]
         assert form["properties"].keys() <= {*names}

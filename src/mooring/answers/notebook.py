@@ -22,6 +22,8 @@ from mooring.answers.plan.plan import Plan, plan
 from mooring.answers.simulate.day_answer import DayAnswer
 from mooring.answers.simulate.simulating import place_pending, run_day
 from mooring.answers.simulate.simulation_answer import SimulationAnswer
+from mooring.answers.study.study_answer import StudyAnswer
+from mooring.answers.study.studying import run_study
 from mooring.answers.trial.changing_cluster import settled
 from mooring.answers.what_if.difference import WhatIf
 from mooring.answers.what_if.question import Change, what_if
@@ -148,7 +150,7 @@ TIMED: Mapping[str, str] = {
 SIMULATED: Mapping[str, str] = {"explain": f"{POD}; or a list of them", "story": POD, **TIMED}
 """Descriptions of valid arguments, for messages."""
 
-__all__ = ["ArrivalsError", "InputError", "QuestionedCluster", "load", "simulate"]
+__all__ = ["ArrivalsError", "InputError", "QuestionedCluster", "load", "simulate", "study"]
 
 
 class TimedOptions(TypedDict, total=False):
@@ -173,6 +175,15 @@ class CompareOptions(TimedOptions, total=False):
     processes: int | None
     dask: str | None
     results: Source | None
+
+
+class StudyOptions(TypedDict, total=False):
+    """How the runs of a study are made, and where their results go."""
+
+    processes: int | None
+    dask: str | None
+    results: Source | None
+    retry_failed: bool
 
 
 class QuestionedCluster:
@@ -392,6 +403,39 @@ def simulate(
     configuration and the arguments, and for a pod that is not there.
     """
     return _simulated(load_cluster(objects, config, plugins, apply=with_files), explain, story, **timed)
+
+
+@asks(
+    study="the name of a file, or a study as a dictionary",
+    parameters="a dictionary of values by name",
+    only="a dictionary of lists of values by name",
+    processes="a whole number",
+    dask="the address of a Dask scheduler",
+    results=FILE,
+    retry_failed="True or False",
+)
+def study(
+    study: Source | Written,
+    *,
+    parameters: Mapping[str, Any] | None = None,
+    only: Mapping[str, Sequence[Any]] | None = None,
+    **how: Unpack[StudyOptions],
+) -> StudyAnswer:
+    """Make the runs of a study: every cluster with every workload under every configuration, with every seed and load.
+
+    `study` is a file (docs/laboratory.md), or a dictionary of its form. `parameters` are values of its parameters. `only`
+    chooses runs: `{"workload": ["default"], "seed": [1, 2]}`. `results` is a file (.csv or .parquet) that gets a row for each
+    run; runs that it has are not made again, and those that failed only with `retry_failed`. `processes` is how many
+    processes to use, `dask` the address of a Dask scheduler instead.
+
+    A run that fails ends no other: `failures` of the answer has them. `to_frame()` has a row for each run, and
+    `to_frame("summaries")` means, standard deviations and differences to the first configuration.
+
+    Raises InputError with every problem of the study, its files, configurations and plugins.
+    """
+    at_least_one("processes", how.get("processes"))
+    chosen = {name: [str(value) for value in values] for name, values in (only or {}).items()}
+    return run_study(study, parameters=parameters, only=chosen, **how)
 
 
 def _simulated(

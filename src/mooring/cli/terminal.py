@@ -179,7 +179,9 @@ class LateBar:
             self._draw(done, total)
         else:
             share = 100 * done / total if total else 100.0
-            tell(f"{self._what}: {share:.1f}% after {now_s - self._begin_s:.0f} s", err=True)
+            taken_s = now_s - self._begin_s
+            left = f", about {taken_s * (total - done) / done:.0f} s left" if 0 < done < total else ""
+            tell(f"{self._what}: {share:.1f}% after {taken_s:.0f} s{left}", err=True)
 
     def _draw(self, done: int, total: int) -> None:
         if self._bar is None:

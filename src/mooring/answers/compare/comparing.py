@@ -1,12 +1,11 @@
 """The question of `mooring compare`: how do several configurations do on the same cluster?"""
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import PurePath
-from typing import Any, TypedDict, Unpack
+from typing import Any, Unpack
 
-from mooring.answers.compare.compared_run import RunInputs, RunResult
+from mooring.answers.compare.compared_rows import CompareRows
 from mooring.answers.compare.comparison import (
     NODES,
     PRICE_AN_HOUR,
@@ -15,22 +14,20 @@ from mooring.answers.compare.comparison import (
     Comparison,
     PlacementDifference,
 )
-from mooring.answers.compare.placement_table import PlacementTable, unpack
-from mooring.answers.compare.results_file import open_results
-from mooring.answers.compare.run_plan import RunPlan, UnusablePlan, plan_runs
-from mooring.answers.compare.workers import WORTH_A_PROCESS, RunProgress, run_here, run_in_processes, run_on_dask
+from mooring.answers.experiments.compared_run import RunInputs, RunResult
+from mooring.answers.experiments.placement_table import PlacementTable, unpack
+from mooring.answers.experiments.run_plan import RunPlan, UnusablePlan, plan_runs
+from mooring.answers.experiments.sweep import Sweep, SweepOptions, is_portable
 from mooring.answers.trial.node_prices import asked_prices
 from mooring.framework.config import ConfigError, KubeSchedulerConfiguration
 from mooring.framework.config.durations import parse_duration
-from mooring.framework.profile.registry import Registry
 from mooring.inputs.arrivals import Arrival, read_arrivals
 from mooring.inputs.configuration_files import configuration_of
 from mooring.inputs.load_plan import LoadPlan, read_load_plan
 from mooring.inputs.loaded_cluster import Config, LoadedCluster, Source, Written
 from mooring.kit.version import VERSION
-from mooring.kit.words import count
 from mooring.model.pod import Pod
-from mooring.state.scheduler_assembly import all_plugins, build_runners
+from mooring.state.scheduler_assembly import build_runners
 
 DEFAULT, CLUSTER = "default", "cluster"
 """Names of configurations that are no files: the built-in one, and the one that the cluster was loaded with."""
@@ -43,18 +40,6 @@ COMPARED_NODES = 50_000_000
 AnyConfig = Config | KubeSchedulerConfiguration
 Configs = Sequence[AnyConfig | tuple[str, AnyConfig]] | Mapping[str, AnyConfig]
 """Configurations to compare, which may have names."""
-
-
-class SweepOptions(TypedDict, total=False):
-    """How the runs of a comparison are made."""
-
-    processes: int | None
-    dask: str | None
-    results: Source | None
-    on_progress: RunProgress | None
-    """Called as runs end."""
-    on_note: Callable[[str], None] | None
-    """Called with a text that says how many runs `results` has already."""
 
 
 def compare(
@@ -88,12 +73,13 @@ def compare(
     named = [*_named_configs(configs, cluster)]
     plans = plan_runs(named, vary or {}, cluster.gates, inputs.is_day)
     _check(plans, inputs)
-    sweep = _Sweep(inputs, plans, how)
+
+    def digests() -> tuple[str, list[str]]:
+        common = inputs.digest(VERSION)
+        return common, [plan.digest(common) for plan in plans]
+
+    sweep = Sweep(inputs, plans, CompareRows(), how, digests, inputs.pods_per_run(), is_portable(inputs.own_registry))
     return comparison_of(inputs, plans, sweep.run(), sweep.notes)
-
-
-def _be_silent(*told: object) -> None:
-    pass
 
 
 # ---- inputs
@@ -152,71 +138,6 @@ def _check(plans: Sequence[RunPlan], inputs: RunInputs) -> None:
             except ConfigError as error:
                 error.source = plan.name
                 raise
-
-
-# ---- runs
-
-
-@dataclass(slots=True)
-class _Sweep:
-    """Makes the runs that are not done yet."""
-
-    inputs: RunInputs
-    plans: Sequence[RunPlan]
-    how: SweepOptions
-    notes: tuple[str, ...] = ()
-
-    @property
-    def dask(self) -> str | None:
-        return self.how.get("dask")
-
-    def run(self) -> list[RunResult]:
-        """The results in the order of the plans. Raises UnusableResults, RunFault."""
-        version, kept = VERSION, self.how.get("results")
-        results = None if kept is None else os.fspath(kept)
-        common = self.inputs.digest(version) if results is not None or self.dask is not None else ""
-        digests = [plan.digest(common) for plan in self.plans]
-        with open_results(results, set(digests)) as file:
-            left = [i for i, digest in enumerate(digests) if digest not in file.done]
-            found = {i: file.done[digest] for i, digest in enumerate(digests) if digest in file.done}
-            if found:
-                (self.how.get("on_note") or _be_silent)(
-                    f"{len(found)} of {count(len(digests), 'run')} are in {results} already"
-                )
-            for place, result in self._made([self.plans[i] for i in left], common):
-                i = left[place]
-                file.write(digests[i], self.plans[i], result, version)
-                found[i] = result
-        return [found[i] for i in range(len(self.plans))]
-
-    def _made(self, plans: Sequence[RunPlan], common: str) -> Iterable[tuple[int, RunResult]]:
-        if not plans:
-            return ()
-        processes, on_progress = self._processes(len(plans)), self.how.get("on_progress") or _be_silent
-        if self.dask is not None:
-            return run_on_dask(self.inputs, plans, on_progress, self.dask, common)
-        if processes > 1:
-            return run_in_processes(self.inputs, plans, on_progress, processes)
-        return run_here(self.inputs, plans, on_progress)
-
-    def _processes(self, runs: int) -> int:
-        """How many processes to use. Plugins that are not in a file exist in this process only."""
-        if not _is_portable(self.inputs.own_registry):
-            if self.dask is not None:
-                raise UnusablePlan("dask: plugins must come from files, because other machines do not have the classes")
-            if self.how.get("processes") != 1:
-                self.notes = ("the runs were made in one process, because plugins are not from files",)
-            return 1
-        if (wanted := self.how.get("processes")) is not None:
-            return wanted
-        is_small = self.inputs.pods_per_run() * runs < WORTH_A_PROCESS
-        return 1 if is_small else os.cpu_count() or 1
-
-
-def _is_portable(registry: Registry) -> bool:
-    """Whether another process can build the same registry: from what is installed, and from files."""
-    installed = all_plugins()
-    return all(name in installed or name in registry.files for name in registry)
 
 
 # ---- the answer

@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar
 
 from msgspec import Meta, to_builtins
 
-from mooring.answers.compare.figures import (
+from mooring.answers.experiments.figures import (
     ALL_COMPARED,
     COMPARED,
     BestRuns,
@@ -16,7 +16,7 @@ from mooring.answers.compare.figures import (
     course_plots,
     flat_figures,
 )
-from mooring.answers.compare.run_plan import RunPlan
+from mooring.answers.experiments.run_plan import RunPlan
 from mooring.answers.form.answer import AnswerPlot, AnswerTable, ClusterAnswer
 from mooring.answers.form.data_table import Columns, DataTable, Row, data_table, in_snake_case, percent_of
 from mooring.answers.form.published import Count, Form, Number

@@ -6,7 +6,7 @@ Readers who do not see a plot get its title and its numbers in words; the tables
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from mooring.answers.form.report_parts import AnswerPlot, BarPlot, CurvePlot, Unit, safe
+from mooring.answers.form.report_parts import AnswerPlot, BandPlot, BarPlot, CurvePlot, Unit, safe
 from mooring.answers.form.utilisation import GroupUse
 from mooring.model.quantity import show_percent
 from mooring.sim.gauge import MAIN
@@ -72,7 +72,10 @@ _DURATIONS_S = (60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 8
 
 def plot_html(plot: AnswerPlot, number: int) -> str:
     """A figure with the plot; `number` makes its ids unique in the page."""
-    drawn = _curves(plot, number) if isinstance(plot, CurvePlot) else _bars(plot, number)
+    if isinstance(plot, BandPlot):
+        drawn = _bands(plot, number)
+    else:
+        drawn = _curves(plot, number) if isinstance(plot, CurvePlot) else _bars(plot, number)
     more = len(plot.labels) - MOST_BARS if isinstance(plot, BarPlot) else 0
     rest = f'<p class="more">... and {more:,} more: the tables have all</p>' if more > 0 else ""
     return f"<figure>\n<figcaption>{safe(plot.title)}</figcaption>\n{drawn}{rest}\n</figure>"
@@ -151,6 +154,65 @@ def _stairs(plot: CurvePlot, curves: Mapping[str, Sequence[float]], high: float,
 def _share(plot: CurvePlot, at_s: float) -> float:
     begin_s, end_s = plot.edges_s[0], plot.edges_s[-1]
     return (at_s - begin_s) / (end_s - begin_s) if end_s > begin_s else 0.0
+
+
+# ---- lines with bands
+
+
+def _bands(plot: BandPlot, number: int) -> str:
+    curves = dict([*plot.curves.items()][:COLOURS])
+    known = [each for values in curves.values() for each in values if each is not None]
+    low, high = span_for([mean + sign * half for mean, half in known for sign in (-1, 1)])
+    top = _legend_height([*curves]) + 10
+    parts = (*_legend([*curves], "line"), *_band_axes(plot, low, high, top))
+    lines = [part for i, values in enumerate(curves.values()) for part in _band(plot, i, values, (low, high), top)]
+    told = "; ".join(
+        f"{name}: "
+        + ", ".join(
+            f"{Unit.NUMBER.shown(each[0])} at {at:g}" for at, each in zip(plot.points, values, strict=True) if each
+        )
+        for name, values in curves.items()
+    )
+    return _svg(plot.title, told, number, top + CURVES_HEIGHT + BOTTOM, iter([*parts, *lines]))
+
+
+def _band_axes(plot: BandPlot, low: float, high: float, top: float) -> Iterator[str]:
+    step = step_for(high - low)
+    for i in range(round((high - low) / step) + 1):
+        y = top + CURVES_HEIGHT * (1 - step * i / (high - low))
+        yield f'<line x1="{LEFT}" y1="{y:.1f}" x2="{WIDTH - RIGHT}" y2="{y:.1f}" class="grid"/>'
+        yield _text(LEFT - 8, y + 4, Unit.NUMBER.shown(low + step * i), "end")
+    for i, at in enumerate(plot.points):
+        yield _text(_point_x(plot, i), top + CURVES_HEIGHT + 18, f"{at:g}", "middle")
+    yield _text(WIDTH - RIGHT, top + CURVES_HEIGHT + 32, plot.point_title, "end", LONG_CHARACTERS)
+
+
+def _point_x(plot: BandPlot, place: int) -> float:
+    first, last = plot.points[0], plot.points[-1]
+    return LEFT + 12 + (WIDTH - LEFT - RIGHT - 24) * (plot.points[place] - first) / ((last - first) or 1.0)
+
+
+def _band(
+    plot: BandPlot, curve: int, values: Sequence[tuple[float, float] | None], span: tuple[float, float], top: float
+) -> Iterator[str]:
+    """The line of the means, and the band around it as one closed line."""
+    known = [(_point_x(plot, i), each) for i, each in enumerate(values) if each is not None]
+
+    def at(x: float, value: float) -> str:
+        return f"{x:.1f},{top + CURVES_HEIGHT * (1 - (value - span[0]) / (span[1] - span[0])):.1f}"
+
+    upper = [at(x, mean + half) for x, (mean, half) in known]
+    lower = [at(x, mean - half) for x, (mean, half) in reversed(known)]
+    yield f'<polygon points="{" ".join([*upper, *lower])}" class="band c{curve}"/>'
+    yield f'<polyline points="{" ".join(at(x, mean) for x, (mean, _) in known)}" class="line c{curve}"/>'
+
+
+def span_for(values: Sequence[float]) -> tuple[float, float]:
+    """Round numbers around the values."""
+    low, high = min(values, default=0.0), max(values, default=1.0)
+    step = step_for((high - low) or abs(high) or 1.0)
+    low, high = math.floor(low / step) * step, math.ceil(high / step) * step
+    return (low, high) if high > low else (low, low + step)
 
 
 # ---- bars

@@ -25,7 +25,8 @@ _DASHES = ("none", "7 3", "2 3", "9 3 2 3", "4 4", "12 4")
 
 def _series(number: int, dashes: str) -> str:
     line = f"svg .line.c{number}{{stroke:var(--c{number});stroke-dasharray:{dashes}}}"
-    return f"{line}\nsvg .bar.c{number}{{fill:var(--c{number})}}"
+    fill = f"svg .bar.c{number},svg .band.c{number}{{fill:var(--c{number})}}"
+    return f"{line}\n{fill}"
 
 
 STYLE = f"""
@@ -51,6 +52,7 @@ svg .middle{{text-anchor:middle}}
 svg .grid{{stroke:var(--line)}}
 svg .axis{{stroke:var(--muted)}}
 svg .line{{fill:none;stroke-width:2}}
+svg .band{{fill-opacity:.18}}
 {chr(10).join(_series(number, dashes) for number, dashes in enumerate(_DASHES))}
 .scroll{{overflow-x:auto;margin:1rem 0}}
 table{{border-collapse:collapse;font-size:.875rem;font-variant-numeric:tabular-nums}}

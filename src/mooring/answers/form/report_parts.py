@@ -72,7 +72,19 @@ class BarPlot:
     unit: Unit = Unit.NUMBER
 
 
-AnswerPlot = CurvePlot | BarPlot
+@dataclass(frozen=True, slots=True)
+class BandPlot:
+    """Means at some points, as lines with a band in which the true mean is likely to be."""
+
+    title: str
+    points: Sequence[float]
+    point_title: str
+    """The meaning of the points."""
+    curves: Mapping[str, Sequence[tuple[float, float] | None]]
+    """By name: a mean and half of the width of the band for each point; None where there are no values."""
+
+
+AnswerPlot = CurvePlot | BarPlot | BandPlot
 
 WAIT_LIMITS_S = {
     "10 ms": 0.01,

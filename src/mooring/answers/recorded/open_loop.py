@@ -7,12 +7,12 @@ millisecond, and of nodes with the same score the one with the lowest name is ta
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from mooring.answers.compare.compared_run import RunInputs, RunResult
 from mooring.answers.compare.comparing import comparison_of
 from mooring.answers.compare.comparison import Comparison
-from mooring.answers.compare.placement_table import unpack
-from mooring.answers.compare.run_plan import RunPlan
-from mooring.answers.compare.workers import RunProgress, run_here
+from mooring.answers.experiments.compared_run import RunInputs, RunResult
+from mooring.answers.experiments.placement_table import unpack
+from mooring.answers.experiments.run_plan import RunPlan
+from mooring.answers.experiments.workers import RunProgress, run_here
 from mooring.framework.config.types import DEFAULT_SCHEDULER_NAME, KubeSchedulerConfiguration
 from mooring.framework.profile.registry import Registry
 from mooring.inputs.recorded_load import RecordedLoad, recorded_load

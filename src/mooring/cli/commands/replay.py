@@ -9,7 +9,7 @@ import click
 
 from mooring.answers.compare.comparing import config_name
 from mooring.answers.compare.comparison import Comparison
-from mooring.answers.compare.workers import RunFault
+from mooring.answers.experiments.workers import RunFault
 from mooring.answers.recorded.open_loop import recorded_settings, would_have
 from mooring.answers.recorded.pod_story import PodStory, follow_pod
 from mooring.answers.recorded.replaying import ReplayAnswer

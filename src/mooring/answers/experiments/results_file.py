@@ -2,39 +2,32 @@
 
 A row is written with one call as soon as its run is done, and the file is synced. If the process is killed meanwhile, the
 last line may be torn: the next sweep drops it. `run` is a digest of everything that the result depends on: inputs,
-configuration, seed, load and the version of Mooring; a run whose digest is there is not run again. `figures` (JSON) and
-`placements` (packed) have all that an answer needs; the other columns are for readers.
+configuration, seed, load and the version of Mooring; a run whose digest is there is not run again. The experiment says which
+other columns there are (`RowForm`).
 
 Parquet cannot be written row by row: rows go to FILE.rows.csv first, and become FILE when the sweep is done.
 """
 
 import csv
+import errno
 import io
-import json
 import os
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from importlib import import_module
-from typing import Any, Self
-
-import msgspec
+from typing import Any, Generic, Protocol, Self, TypeVar
 
 try:
     import fcntl
 except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
-from mooring.answers.compare.compared_run import RunResult
-from mooring.answers.compare.figures import COMPARED, RunFigures, flat_figures
-from mooring.answers.compare.placement_table import unpack
-from mooring.answers.compare.run_plan import RunPlan
 from mooring.inputs.input_errors import InputError
 from mooring.kit.bounded_reading import MIB, read_stream, shown_bytes
 from mooring.kit.private_files import open_private
 from mooring.kit.shown_text import cell_text, csv_line
 
-OWN = ("run", "name", "config", "configDigest", "seed", "load", "vary", "version")
-KEPT = ("placementsDigest", "figures", "placements")
-COLUMNS = (*OWN, *COMPARED, *KEPT)
+RUN = "run"
+"""The column with the digest of a run; the first one."""
 _PARQUET = ".parquet"
 
 MAX_ROWS = 1_000_000
@@ -49,17 +42,47 @@ class UnusableResults(InputError):
     """A results file that cannot be used; the text says why."""
 
 
-class ResultsFile:
+P = TypeVar("P")
+R = TypeVar("R")
+
+
+P_contra = TypeVar("P_contra", contravariant=True)
+
+
+class RowForm(Protocol[P_contra, R]):
+    """The rows of the results file of an experiment."""
+
+    @property
+    def command(self) -> str:
+        """The command that writes such files, for messages."""
+
+    @property
+    def columns(self) -> Sequence[str]:
+        """The columns; the first one is RUN."""
+
+    @property
+    def numbers(self) -> Mapping[str, type[float] | type[int]]:
+        """The columns that are numbers in Parquet."""
+
+    def row(self, digest: str, plan: P_contra, result: R, /) -> Mapping[str, Any]:
+        """The row of a run. A value of None is an empty cell."""
+
+    def kept(self, row: Mapping[str, Any], /) -> R | None:
+        """The result in a row; None if the run is to be made again. Raises ValueError or TypeError for a row that cannot be
+        used."""
+
+
+class ResultsFile(Generic[P, R]):
     """The runs that are done already, and where rows go; this class keeps nothing. It is a context: leaving it without an
     exception means that the sweep is done."""
 
-    done: dict[str, RunResult]
+    done: dict[str, R]
     """By digest, of the runs that are wanted."""
 
     def __init__(self) -> None:
         self.done = {}
 
-    def write(self, digest: str, plan: RunPlan, result: RunResult, version: str) -> None:
+    def write(self, digest: str, plan: P, result: R) -> None:
         """Keep the result of a run."""
 
     def __enter__(self) -> Self:
@@ -69,18 +92,19 @@ class ResultsFile:
         """Close what is open."""
 
 
-def open_results(path: str | None, wanted: Collection[str]) -> ResultsFile:
+def open_results(path: str | None, wanted: Collection[str], form: RowForm[P, R]) -> ResultsFile[P, R]:
     """The file with this name, which may be there already; `wanted` are digests of runs. Raises UnusableResults."""
     if path is None:
         return ResultsFile()
-    return ParquetResults(path, wanted) if path.lower().endswith(_PARQUET) else CsvResults(path, wanted)
+    kind = ParquetResults[P, R] if path.lower().endswith(_PARQUET) else CsvResults[P, R]
+    return kind(path, wanted, form)
 
 
-class CsvResults(ResultsFile):
+class CsvResults(ResultsFile[P, R]):
     """A CSV file with a header."""
 
-    def __init__(self, path: str, wanted: Collection[str]) -> None:
-        self._path, self._wanted = path, wanted
+    def __init__(self, path: str, wanted: Collection[str], form: RowForm[P, R]) -> None:
+        self._path, self._wanted, self._form = path, wanted, form
         try:
             self._file = os.fdopen(open_private(path, os.O_APPEND), "a+b", buffering=0)
         except (OSError, ValueError) as error:
@@ -96,13 +120,15 @@ class CsvResults(ResultsFile):
     def __exit__(self, *error: object) -> None:
         self._file.close()
 
-    def write(self, digest: str, plan: RunPlan, result: RunResult, version: str) -> None:
-        self.append(_row(digest, plan, result, version))
+    def write(self, digest: str, plan: P, result: R) -> None:
+        self.append(self._form.row(digest, plan, result))
 
     def append(self, row: Mapping[str, Any]) -> None:
         """One call of the system for a row, so that nothing in this process can tear it. Raises UnusableResults."""
+        line = _line(["" if row[name] is None else row[name] for name in self._form.columns])
         try:
-            self._file.write(_line(["" if row[name] is None else row[name] for name in COLUMNS]))
+            if self._file.write(line) < len(line):  # the disk became full within the line, which the next sweep drops
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
             os.fsync(self._file.fileno())
         except OSError as error:
             raise UnusableResults(f"{self._path}: cannot be written: {error.strerror}") from error
@@ -135,32 +161,58 @@ class CsvResults(ResultsFile):
         except OSError as error:
             raise UnusableResults(f"{self._path}: another process writes it; choose another file, or wait") from error
 
-    def _read(self) -> dict[str, RunResult]:
+    def _read(self) -> dict[str, R]:
         """The runs that are done, after a torn last line is dropped; writes the header of a new file."""
-        head = _line(COLUMNS)
+        head = _line(self._form.columns)
         written = self._content()
         if not head.startswith(written[: len(head)]):
-            raise UnusableResults(f"{self._path}: has other columns than `mooring compare` writes; choose another file")
+            told = f"has other columns than `{self._form.command}` writes; choose another file"
+            raise UnusableResults(f"{self._path}: {told}")
         if len(written) < len(head):
             self._file.truncate(0)
             self._file.write(head)
             return {}
         self._file.truncate(written.rfind(b"\n") + 1)
-        numbered = enumerate(self.rows(), 1)
-        return dict(_kept(row, f"{self._path}: row {i}") for i, row in numbered if row["run"] in self._wanted)
+        return self._kept()
+
+    def _kept(self) -> dict[str, R]:
+        """The runs that are done. Rows of runs that are to be made again leave the file."""
+        numbered = ((f"{self._path}: row {i}", row) for i, row in enumerate(self.rows(), 1))
+        wanted = [(row[RUN], _kept(self._form, row, where)) for where, row in numbered if row[RUN] in self._wanted]
+        again = {digest for digest, result in wanted if result is None}
+        if again:
+            self._rewrite([row for row in self.rows() if row[RUN] not in again])
+        return {digest: result for digest, result in wanted if result is not None and digest not in again}
+
+    def _rewrite(self, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Replace the file by one with these rows at once: whenever the process is killed, one of the two is there."""
+        part = f"{self._path}.part"
+        before = self._file
+        try:
+            self._file = os.fdopen(open_private(part, os.O_APPEND), "a+b", buffering=0)
+            self._lock()
+            self._file.truncate(0)
+            self._file.write(_line(self._form.columns))
+            for row in rows:
+                self.append(row)
+            os.replace(part, self._path)
+        except OSError as error:
+            raise UnusableResults(f"{self._path}: cannot be written: {error.strerror}") from error
+        finally:
+            before.close()
 
 
-class ParquetResults(ResultsFile):
+class ParquetResults(ResultsFile[P, R]):
     """A Parquet file, made of a CSV file when all is done. Needs pyarrow."""
 
-    def __init__(self, path: str, wanted: Collection[str]) -> None:
-        self._path, self._wanted = path, wanted
+    def __init__(self, path: str, wanted: Collection[str], form: RowForm[P, R]) -> None:
+        self._path, self._wanted, self._form = path, wanted, form
         try:
             self._arrow, self._parquet = import_module("pyarrow"), import_module("pyarrow.parquet")
         except ImportError as error:
             advice = "pip install pyarrow, or choose a file that ends in .csv"
             raise UnusableResults(f"{path}: Parquet needs pyarrow, which is not installed: {advice}") from error
-        self._rows = CsvResults(f"{path}.rows.csv", wanted)
+        self._rows = CsvResults(f"{path}.rows.csv", wanted, form)
         self._take_over()
         self.done = self._rows.done
 
@@ -171,8 +223,8 @@ class ParquetResults(ResultsFile):
         if error[0] is None:
             os.unlink(f"{self._path}.rows.csv")
 
-    def write(self, digest: str, plan: RunPlan, result: RunResult, version: str) -> None:
-        self._rows.write(digest, plan, result, version)
+    def write(self, digest: str, plan: P, result: R) -> None:
+        self._rows.write(digest, plan, result)
 
     def _take_over(self) -> None:
         """The rows of an earlier sweep that is complete."""
@@ -180,14 +232,17 @@ class ParquetResults(ResultsFile):
             return
         try:
             rows = list(self._earlier_rows())
-            there = {row["run"] for row in self._rows.rows()}
+            there = {row[RUN] for row in self._rows.rows()}
             for row in rows:
-                if row["run"] not in there:
+                wanted = row[RUN] in self._wanted
+                result = _kept(self._form, row, self._path) if wanted else None
+                if result is not None:
+                    self._rows.done[row[RUN]] = result
+                if row[RUN] not in there and (result is not None or not wanted):
                     self._rows.append(row)
-            self._rows.done.update(_kept(row, self._path) for row in rows if row["run"] in self._wanted)
         except (OSError, self._arrow.ArrowException, KeyError) as error:
             self._rows.__exit__()
-            raise UnusableResults(f"{self._path}: is no results file of `mooring compare`: {error}") from error
+            raise UnusableResults(f"{self._path}: is no results file of `{self._form.command}`: {error}") from error
         except UnusableResults:
             self._rows.__exit__()
             raise
@@ -205,7 +260,7 @@ class ParquetResults(ResultsFile):
 
     def _finish(self) -> None:
         """Write all rows under another name first, so that the file is always a whole one."""
-        rows = [_typed(row) for row in self._rows.rows()]
+        rows = [_typed(self._form, row) for row in self._rows.rows()]
         part = f"{self._path}.part"
         os.close(open_private(part))
         self._parquet.write_table(self._arrow.Table.from_pylist(rows), part)
@@ -222,35 +277,22 @@ def _check_size(path: str, rows: int, size: int) -> None:
         raise UnusableResults(f"{path}: has more than {limits}, the limits for such a file; choose another file")
 
 
-def _row(digest: str, plan: RunPlan, result: RunResult, version: str) -> dict[str, Any]:
-    figures = msgspec.json.encode(result.figures).decode()
-    own = (digest, plan.name, plan.config_name, plan.config_digest, plan.seed, plan.load)
-    kept = (result.placements_digest, figures, result.placements)
-    return {
-        **dict(zip(OWN, (*own, json.dumps(dict(plan.vary), default=str), version), strict=True)),
-        **flat_figures(result.figures, COMPARED),
-        **dict(zip(KEPT, kept, strict=True)),
-    }
-
-
 def _line(cells: Any) -> bytes:
     """A line of CSV, which has no other line end: a crash could leave one of two lines."""
     return csv_line(cells).encode()
 
 
-def _kept(row: Mapping[str, Any], where: str) -> tuple[str, RunResult]:
-    """The digest and the result of a row. Raises UnusableResults."""
+def _kept(form: RowForm[Any, R], row: Mapping[str, Any], where: str) -> R | None:
+    """The result of a row; None if its run is to be made again. Raises UnusableResults."""
     try:
-        figures = msgspec.json.decode(row["figures"], type=RunFigures)
-        unpack(row["placements"])  # or else it fails when everything else is done
-        return row["run"], RunResult(figures, row["placements"], row["placementsDigest"])
+        return form.kept(row)
     except (ValueError, TypeError) as error:
         raise UnusableResults(f"{where}: cannot be read: {error}; remove the row, or choose another file") from error
 
 
-def _typed(row: Mapping[str, str]) -> dict[str, Any]:
+def _typed(form: RowForm[Any, Any], row: Mapping[str, str]) -> dict[str, Any]:
     """A row with numbers, for Parquet."""
-    numbers: dict[str, type[float] | type[int]] = {**dict.fromkeys(COMPARED, float), "load": float, "seed": int}
+    numbers = form.numbers
     return {name: _number(cell, numbers[name]) if name in numbers else cell for name, cell in row.items()}
 
 

@@ -2,14 +2,14 @@
 
 import hashlib
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 import msgspec
 
-from mooring.answers.compare.figures import (
+from mooring.answers.experiments.figures import (
     PriorityFigures,
     RunFigures,
     UseFigures,
@@ -17,7 +17,7 @@ from mooring.answers.compare.figures import (
     group_figures,
     wait_figures,
 )
-from mooring.answers.compare.node_use import (
+from mooring.answers.experiments.node_use import (
     FragmentationGauge,
     NodesInUse,
     WeighedShape,
@@ -25,8 +25,9 @@ from mooring.answers.compare.node_use import (
     fragmentation_of,
     weighed_shapes,
 )
-from mooring.answers.compare.placement_table import PLACEMENTS, pack, placements_digest
-from mooring.answers.compare.run_plan import RunPlan, digest_of
+from mooring.answers.experiments.placement_table import PLACEMENTS, pack, placements_digest
+from mooring.answers.experiments.run_plan import RunPlan, digest_of
+from mooring.answers.experiments.workers import RunFault
 from mooring.answers.form.report_parts import wait_counts
 from mooring.answers.trial.node_prices import node_prices
 from mooring.api.validation.problem import Problem
@@ -42,6 +43,7 @@ from mooring.model.node import Node
 from mooring.model.pod import Pod
 from mooring.sim.day import Day, DayReport, Waits
 from mooring.sim.results import Fate, NodeUse, PodCounts, Report, SimulatedEviction
+from mooring.sim.simulated_cluster import SimulatedCluster
 from mooring.sim.simulation import UNTIL_NS, Simulation
 from mooring.state.scheduler_assembly import all_plugins
 
@@ -166,6 +168,14 @@ class RunInputs:
             total.update(msgspec.json.encode((change.at_ns, change.is_removal, change.item)))
         return total.hexdigest()[:16]
 
+    def run(self, plan: RunPlan, on_progress: Progress | None = None) -> "RunResult":
+        """Run a plan. Raises ConfigError, InputError."""
+        return run_once(self, plan, on_progress)
+
+    def failed(self, plan: RunPlan, reason: str) -> "RunResult":
+        """A comparison needs all of its runs. Raises RunFault."""
+        raise RunFault(reason)
+
     def _counted_pods(self) -> Iterator[tuple[Pod, int]]:
         yield from ((item, 1) for item in self.objects if isinstance(item, Pod) and not item.is_finished)
         yield from ((arrival.pod, 1) for arrival in self.arrivals or ())
@@ -189,17 +199,24 @@ class RunResult:
     placements_digest: str
 
 
-def run_once(inputs: RunInputs, plan: RunPlan, on_progress: Progress | None = None) -> RunResult:
+Look = Callable[[SimulatedCluster, "RunResult"], None]
+"""Called with the cluster at the end of a run, and its result."""
+
+
+def run_once(
+    inputs: RunInputs, plan: RunPlan, on_progress: Progress | None = None, look: Look | None = None
+) -> RunResult:
     """Run a plan. Raises ConfigError, InputError."""
-    if inputs.is_day:
-        return _run_day(inputs, plan, on_progress)
-    return _run_at_once(inputs, plan, on_progress)
+    result, simulated = (_run_day if inputs.is_day else _run_at_once)(inputs, plan, on_progress)
+    if look is not None:
+        look(simulated, result)
+    return result
 
 
 # ---- all pods at once
 
 
-def _run_at_once(inputs: RunInputs, plan: RunPlan, on_progress: Progress | None) -> RunResult:
+def _run_at_once(inputs: RunInputs, plan: RunPlan, on_progress: Progress | None) -> tuple[RunResult, SimulatedCluster]:
     simulation = Simulation(inputs.objects, plan.config, inputs.own_registry, inputs.gates, plan.seed)
     until_ns = UNTIL_NS if inputs.until_ns is None else inputs.until_ns
     report = simulation.run(None, on_progress, None, until_ns)
@@ -224,7 +241,7 @@ def _run_at_once(inputs: RunInputs, plan: RunPlan, on_progress: Progress | None)
         groups=group_figures([(group.is_placed, group.waited_s) for group in report.groups]),
     )
     placements = {result.pod.key: result.node or None for result in report.pods}
-    return _result(figures, placements, report.preempted)
+    return _result(figures, placements, report.preempted), simulated
 
 
 def _waits_of(report: Report) -> list[Waits]:
@@ -254,7 +271,7 @@ def _use_at_end(nodes: Sequence[NodeUse]) -> dict[str, UseFigures]:
 # ---- pods over time
 
 
-def _run_day(inputs: RunInputs, plan: RunPlan, on_progress: Progress | None) -> RunResult:
+def _run_day(inputs: RunInputs, plan: RunPlan, on_progress: Progress | None) -> tuple[RunResult, SimulatedCluster]:
     day, over_ns, horizon_ns = _day(inputs, plan)
     simulated = day.simulated
     clock = simulated.clock
@@ -287,7 +304,8 @@ def _run_day(inputs: RunInputs, plan: RunPlan, on_progress: Progress | None) -> 
         curves_of(report),
         group_figures([(group.waited_s is not None, group.waited_s) for group in report.groups]),
     )
-    return _result(figures, {**report.placements, **dict.fromkeys(day.pending_keys())}, report.preempted)
+    placements = {**report.placements, **dict.fromkeys(day.pending_keys())}
+    return _result(figures, placements, report.preempted), simulated
 
 
 def _day(inputs: RunInputs, plan: RunPlan) -> tuple[Day, int | None, int]:

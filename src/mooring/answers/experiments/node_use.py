@@ -6,10 +6,12 @@ A node is in use while it has a pod that does not belong to a DaemonSet: without
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from mooring.cluster.cluster import Cluster
 from mooring.cluster.columns.kernels import Mask
 from mooring.cluster.nodes.table import NodeTable
 from mooring.framework.attempts.attempt import PodRejected
@@ -76,12 +78,24 @@ def cut_shapes(shapes: Sequence[WeighedShape]) -> tuple[list[WeighedShape], list
     return kept, [f"fragmentation goes by the {SHAPES} most frequent of {len(shapes)} shapes, {share:.0%} of the pods"]
 
 
-def fragmentation_of(simulated: SimulatedCluster, shapes: Sequence[WeighedShape]) -> dict[str, float | None]:
+class FilteringCluster(Protocol):
+    """A cluster whose profiles can be asked where a pod fits."""
+
+    @property
+    def cluster(self) -> Cluster: ...
+
+    def runner(self, pod: Pod) -> Runner | None:
+        """The profile that schedules the pod."""
+
+
+def fragmentation_of(
+    simulated: FilteringCluster, shapes: Sequence[WeighedShape], resources: Sequence[str] = MAIN
+) -> dict[str, float | None]:
     """By resource; None where nothing is free, or where no pod says what people run."""
     nodes = simulated.cluster.nodes
     fits = np.array([_fitting(simulated, shape.pod) for shape in shapes], np.bool_).reshape(len(shapes), nodes.height)
     counts = np.array([shape.count for shape in shapes], np.float64)
-    return {name: fragmented_share(_free(nodes, name), fits, counts) for name in MAIN}
+    return {name: fragmented_share(_free(nodes, name), fits, counts) for name in resources}
 
 
 def fragmented_share(free: NDArray[np.float64], fits: NDArray[np.bool_], counts: NDArray[np.float64]) -> float | None:
@@ -106,14 +120,14 @@ def _free(nodes: NodeTable, resource: str) -> NDArray[np.float64]:
     return found
 
 
-def _fitting(simulated: SimulatedCluster, pod: Pod) -> Mask:
+def _fitting(simulated: FilteringCluster, pod: Pod) -> Mask:
     """The nodes that pass all filters for a pod; none if its scheduler is another one or an attempt would fail."""
     nodes, runner = simulated.cluster.nodes, simulated.runner(pod)
     nowhere: Mask = np.zeros(nodes.height, np.bool_)
     return nowhere if runner is None else _passing(runner, pod, simulated, nowhere)
 
 
-def _passing(runner: Runner, pod: Pod, simulated: SimulatedCluster, nowhere: Mask) -> Mask:
+def _passing(runner: Runner, pod: Pod, simulated: FilteringCluster, nowhere: Mask) -> Mask:
     try:
         attempt = runner.open(pod, simulated.cluster)
         narrowing = attempt.pre_filter()

@@ -1,0 +1,300 @@
+"""The answer of `mooring study`: the metrics of all runs, and by workload and configuration their means over the seeds."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import numpy as np
+
+from mooring.answers.experiments.significance import confidence_half, permutation_p
+from mooring.answers.form.answer import AnswerPlot, AnswerTable, ClusterAnswer
+from mooring.answers.form.data_table import DataTable, data_table
+from mooring.answers.form.published import Count, Form, Number
+from mooring.answers.form.report_parts import BandPlot, BarPlot
+from mooring.answers.study.study_file import Study
+from mooring.answers.study.study_plan import StudyPlan
+from mooring.answers.study.study_run import StudyResult
+from mooring.kit.words import count, some
+
+FAILURES_SHOWN = 20
+"""How many failed runs the answer lists; the results file has all."""
+
+
+class StudyRunForm(Form, frozen=True):
+    """A run of a study."""
+
+    cluster: str
+    workload: str
+    policy: str
+    """The name of the configuration."""
+    seed: int
+    load: Number
+    pods: Count | None
+    """How many pods arrived. Null if the run failed."""
+    values: dict[str, Number | None]
+    """The metrics by column. Null where the run does not have it."""
+    failed: str | None
+    """Why the run failed. Null if it did not."""
+
+
+class StudySummaryForm(Form, frozen=True):
+    """A metric over the seeds of one cluster, workload, configuration and load."""
+
+    cluster: str
+    workload: str
+    policy: str
+    load: Number
+    metric: str
+    runs: Count
+    """How many runs have the metric."""
+    mean: Number
+    deviation: Number | None
+    """The standard deviation over the seeds (with n - 1). Null for one run."""
+    difference: Number | None
+    """The mean over the seeds of this configuration minus the first one. Null where no seed has both."""
+    p_value: Number | None
+    """How often a difference at least as large would come by chance if the two configurations were alike (a permutation test,
+    paired by seed). Null for the first configuration and for fewer than two seeds."""
+
+
+class StudyForm(Form, frozen=True):
+    """The runs of a study."""
+
+    study: str
+    """The name of the file, without folder and ending."""
+    digest: str
+    """The digest of the file."""
+    parameters: dict[str, str]
+    runs: list[StudyRunForm]
+    summaries: list[StudySummaryForm]
+    failed: Count
+    """How many runs failed."""
+    notes: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class MetricSummary:
+    """A metric over the seeds of one cluster, workload, configuration and load."""
+
+    cluster: str
+    workload: str
+    policy: str
+    load: float
+    metric: str
+    by_seed: Mapping[int, float] = field(repr=False)
+    first: Mapping[int, float] = field(repr=False)
+    """The values of the first configuration."""
+    is_first: bool = False
+
+    @property
+    def mean(self) -> float:
+        return float(np.mean([*self.by_seed.values()]))
+
+    @property
+    def deviation(self) -> float | None:
+        return float(np.std([*self.by_seed.values()], ddof=1)) if len(self.by_seed) > 1 else None
+
+    @property
+    def differences(self) -> list[float]:
+        """By seed: this configuration minus the first one."""
+        return [value - self.first[seed] for seed, value in self.by_seed.items() if seed in self.first]
+
+    @property
+    def difference(self) -> float | None:
+        differences = self.differences
+        return float(np.mean(differences)) if differences and not self.is_first else None
+
+    @property
+    def p_value(self) -> float | None:
+        differences = self.differences
+        return permutation_p(differences) if len(differences) > 1 and not self.is_first else None
+
+    def published(self) -> StudySummaryForm:
+        where = (self.cluster, self.workload, self.policy, self.load, self.metric, len(self.by_seed))
+        return StudySummaryForm(*where, self.mean, self.deviation, self.difference, self.p_value)
+
+
+@dataclass(repr=False)
+class StudyAnswer(ClusterAnswer):
+    """The runs of a study."""
+
+    kind: ClassVar[str] = "StudyResults"
+    form: ClassVar = StudyForm
+
+    study: Study
+    plans: Sequence[StudyPlan]
+    results: Sequence[StudyResult]
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def failures(self) -> list[tuple[StudyPlan, StudyResult]]:
+        return [(plan, result) for plan, result in self._pairs() if result.failed]
+
+    def _pairs(self) -> Iterator[tuple[StudyPlan, StudyResult]]:
+        return zip(self.plans, self.results, strict=True)
+
+    def _names(self, plan: StudyPlan) -> tuple[str, str, str]:
+        study = self.study
+        return (
+            study.clusters[plan.cluster].name,
+            study.workloads[plan.workload].name,
+            study.configurations[plan.config].name,
+        )
+
+    def summaries(self) -> list[MetricSummary]:
+        """Each metric by cluster, workload, load and configuration, in the order of the study."""
+        values: dict[tuple[int, int, float, str], dict[int, dict[int, float]]] = {}
+        for plan, result in self._pairs():
+            for metric, value in result.values.items():
+                by_config = values.setdefault((plan.cluster, plan.workload, plan.load, metric), {})
+                if value is not None:
+                    by_config.setdefault(plan.config, {})[plan.seed] = value
+        study = self.study
+        return [
+            MetricSummary(
+                study.clusters[cluster].name,
+                study.workloads[workload].name,
+                study.configurations[config].name,
+                load,
+                metric,
+                by_seed,
+                by_config.get(0, {}),
+                config == 0,
+            )
+            for (cluster, workload, load, metric), by_config in values.items()
+            for config, by_seed in sorted(by_config.items())
+        ]
+
+    # ---- the form of an answer
+
+    def summary(self) -> list[str]:
+        failed = len(self.failures)
+        told = f"{count(len(self.plans), 'run')} of the study {self.study.name or 'without a name'}"
+        lines = [f"{told}: {'all were made' if not failed else f'{failed} failed'}."]
+        if failed:
+            reasons = dict.fromkeys(result.failed for _, result in self.failures)
+            lines.append(f"Why: {some([*reasons], 3)}.")
+        return [*lines, *(f"Note: {note}." for note in self.notes)]
+
+    def tables(self) -> list[AnswerTable]:
+        failures = [(plan.name, result.failed) for plan, result in self.failures[:FAILURES_SHOWN]]
+        return [
+            *self._mean_tables(),
+            AnswerTable("Runs that failed", ("run", "reason"), failures),
+            AnswerTable("All runs", self._run_columns(), [*self._run_rows()], is_detail=True),
+        ]
+
+    def _mean_tables(self) -> Iterator[AnswerTable]:
+        """A table for each metric: a row for each workload, a column for each configuration."""
+        summaries = self.summaries()
+        configs = [each.name for each in self.study.configurations]
+        on_the_way = {column for metric in self.study.metrics if metric.at for column in metric.columns()}
+        for metric in self.study.columns:
+            rows: dict[tuple[str, ...], dict[str, str]] = {}
+            for each in summaries:
+                if each.metric == metric:
+                    rows.setdefault(self._row_name(each), {})[each.policy] = _cell(each)
+            shown = [name for name in configs if any(name in cells for cells in rows.values())]
+            title = f"{metric}: mean ± standard deviation over seeds; * differs from {configs[0]} (p < 0.05)"
+            listed = [(" ".join(row), *(cells.get(name, "-") for name in shown)) for row, cells in rows.items()]
+            yield AnswerTable(title, ("workload", *shown), listed, is_detail=metric in on_the_way)
+
+    def _row_name(self, each: MetricSummary) -> tuple[str, ...]:
+        cluster = (each.cluster,) if len(self.study.clusters) > 1 else ()
+        load = (f"load={each.load:g}",) if len(self.study.loads) > 1 else ()
+        return (*cluster, each.workload, *load)
+
+    def _run_columns(self) -> tuple[str, ...]:
+        return ("cluster", "workload", "policy", "seed", "load", "pods", *self.study.columns, "failed")
+
+    def _run_rows(self) -> Iterator[tuple[object, ...]]:
+        for plan, result in self._pairs():
+            values = (_shown(result.values.get(column)) for column in self.study.columns)
+            yield *self._names(plan), plan.seed, plan.load, result.pods, *values, result.failed
+
+    def plots(self) -> list[AnswerPlot]:
+        return [*self._bands(), *self._bars()]
+
+    def _bands(self) -> Iterator[AnswerPlot]:
+        """For each metric that is taken on the way, and each workload: the means of all configurations, with the interval in
+        which 95 % of such means would be."""
+        summaries = {(self._row_name(each), each.metric, each.policy): each for each in self.summaries()}
+        rows = [*dict.fromkeys(row for row, _, _ in summaries)]
+        for metric in (each for each in self.study.metrics if each.at):
+            for row in rows:
+                curves = {
+                    config.name: [_band(summaries.get((row, column, config.name))) for column in metric.columns()]
+                    for config in self.study.configurations
+                }
+                shown = {name: values for name, values in curves.items() if any(values)}
+                if shown:
+                    title = f"{metric.column}, {' '.join(row)}: mean and 95 % confidence"
+                    yield BandPlot(title, metric.at, "percent asked for by the pods that have arrived", shown)
+
+    def _bars(self) -> Iterator[AnswerPlot]:
+        summaries = self.summaries()
+        configs = [each.name for each in self.study.configurations]
+        for metric in (each.column for each in self.study.metrics if not each.at):
+            rows: dict[str, dict[str, float]] = {}
+            for each in summaries:
+                if each.metric == metric:
+                    rows.setdefault(" ".join(self._row_name(each)), {})[each.policy] = each.mean
+            bars = {name: [row.get(name) for row in rows.values()] for name in configs}
+            shown = {name: values for name, values in bars.items() if any(value is not None for value in values)}
+            if shown:
+                yield BarPlot(f"{metric}, mean over seeds", [*rows], shown)
+
+    def data_tables(self) -> Mapping[str, DataTable]:
+        own = {"cluster": str, "workload": str, "policy": str, "seed": int, "load": float, "pods": int}
+        columns: dict[str, type] = {**own, **dict.fromkeys(self.study.columns, float), "failed": str}
+        rows = (
+            (
+                *(*self._names(plan), plan.seed, plan.load, result.pods),
+                *(result.values.get(column) for column in self.study.columns),
+                result.failed,
+            )
+            for plan, result in self._pairs()
+        )
+        where = {"cluster": str, "workload": str, "policy": str, "load": float, "metric": str, "runs": int}
+        figures = dict.fromkeys(("mean", "standard_deviation", "difference", "p_value"), float)
+        summaries = (
+            (
+                *(each.cluster, each.workload, each.policy, each.load, each.metric, len(each.by_seed)),
+                *(each.mean, each.deviation, each.difference, each.p_value),
+            )
+            for each in self.summaries()
+        )
+        return {"runs": data_table(columns, rows), "summaries": data_table({**where, **figures}, summaries)}
+
+    def published(self) -> StudyForm:
+        runs = [
+            StudyRunForm(
+                *self._names(plan), plan.seed, plan.load, result.pods, dict(result.values), result.failed or None
+            )
+            for plan, result in self._pairs()
+        ]
+        return StudyForm(
+            self.study.name,
+            self.study.digest,
+            {name: str(value) for name, value in self.study.parameters.items()},
+            runs,
+            [each.published() for each in self.summaries()],
+            len(self.failures),
+            self.notes,
+        )
+
+
+def _band(each: MetricSummary | None) -> tuple[float, float] | None:
+    return None if each is None else (each.mean, confidence_half([*each.by_seed.values()]))
+
+
+def _shown(value: float | None) -> str:
+    return "-" if value is None else f"{value:.4g}" if abs(value) < 1 else f"{value:.2f}".rstrip("0").rstrip(".")
+
+
+def _cell(each: MetricSummary) -> str:
+    """`93.41 ± 0.26 *`: the mean, the standard deviation, and whether the difference to the first configuration is more than
+    chance."""
+    spread = "" if each.deviation is None else f" ± {_shown(each.deviation)}"
+    p = each.p_value
+    return f"{_shown(each.mean)}{spread}{' *' if p is not None and p < 0.05 else ''}"

@@ -1,0 +1,310 @@
+"""Clusters, workloads, configurations and plugins of a study, each of which is loaded once in a process."""
+
+import hashlib
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from mooring.answers.experiments.compared_run import RunInputs
+from mooring.answers.experiments.node_use import WeighedShape, cut_shapes, weighed_shapes
+from mooring.answers.experiments.run_plan import UnknownPath, digest_of, with_value
+from mooring.answers.study.study_file import ONE_BY_ONE, ConfigurationEntry, Study, StudyError, WorkloadEntry
+from mooring.answers.study.study_metrics import PYTHON
+from mooring.answers.study.study_plan import StudyPlan
+from mooring.answers.trial.node_prices import asked_prices, node_prices
+from mooring.framework import config as configuration
+from mooring.framework.config import ConfigError, KubeSchedulerConfiguration
+from mooring.framework.config.durations import parse_duration
+from mooring.framework.config.settings import as_object
+from mooring.framework.profile.registry import Registry, load_file
+from mooring.inputs.arrivals import Arrival, PlannedChange, read_arrivals
+from mooring.inputs.configuration_files import configuration_of
+from mooring.inputs.load_plan import LoadPlan, read_load_plan
+from mooring.inputs.loaded_cluster import LoadedCluster, load
+from mooring.inputs.recorded_load import RecordedLoad, recorded_load
+from mooring.inputs.traces.trace_formats import FORMATS
+from mooring.inputs.traces.trace_reader import TracePods, read_trace_nodes, read_trace_pods
+from mooring.model.meta import KubeObject
+from mooring.model.node import Node
+from mooring.model.pod import Pod
+from mooring.state.recording.run_reading import runs_in
+from mooring.state.replay.replayer import settings_of
+from mooring.state.replay.run_reader import RecordedSpan
+from mooring.state.scheduler_assembly import all_plugins
+
+KEPT = 3
+"""How many clusters and workloads a process keeps: runs come in their order, and a workload of 8,000 pods takes 20 MB."""
+
+TABLE_PODS = 5000
+"""A guess at the number of pods in a table, before it is read: those of the openb trace have 5,000 to 9,000."""
+
+
+@dataclass(frozen=True)
+class StudyCluster:
+    """A cluster of a study."""
+
+    loaded: LoadedCluster
+    prices: Mapping[str, float] | None = None
+
+    @property
+    def objects(self) -> Sequence[KubeObject]:
+        return self.loaded.objects
+
+    @cached_property
+    def node_prices(self) -> dict[str, float]:
+        """The price of an hour of each node, by name; empty if no price is known. Raises InputError."""
+        return node_prices([item for item in self.objects if isinstance(item, Node)], self.prices)
+
+
+@dataclass(slots=True)
+class StudyWorkload:
+    """A workload on a cluster."""
+
+    entry: WorkloadEntry
+    pods: TracePods | None = None
+    arrivals: list[Arrival] | None = None
+    load_plan: LoadPlan | None = None
+    changes: Sequence[PlannedChange] = ()
+    replaced: frozenset[str] = frozenset()
+    until_ns: int | None = None
+    _built: list[Pod] = field(default_factory=list, repr=False)
+    _shapes: list[WeighedShape] | None = field(default=None, repr=False)
+
+    def built_pods(self) -> list[Pod]:
+        """The pods of a table, built once."""
+        if not self._built and self.pods is not None:
+            self._built = self.pods.pods()
+        return self._built
+
+    def shapes(self) -> list[WeighedShape]:
+        """The shapes of the pods, the most frequent first: what fragmentation goes by."""
+        if self._shapes is None:
+            self._shapes = cut_shapes(weighed_shapes((pod, 1) for pod in self.built_pods()))[0]
+        return self._shapes
+
+
+class StudyInputs:
+    """Loads what runs need when the first of them needs it. Raises InputError, ConfigError and RegistryError."""
+
+    def __init__(self, study: Study) -> None:
+        self.study = study
+        self._registries: dict[tuple[str, ...], Registry] = {}
+        self._clusters: dict[int, StudyCluster] = {}
+        self._workloads: dict[tuple[int, int], StudyWorkload] = {}
+        self._recordings: dict[str, RecordedLoad] = {}
+        self._configs: dict[str, KubeSchedulerConfiguration] = {}
+
+    def registry(self, entry: ConfigurationEntry) -> Registry:
+        """All plugins of the study are loaded before the first pod: annotations that they declare belong to its shape."""
+        for each in self.study.configurations:
+            files = tuple(each.plugins)
+            if files not in self._registries:
+                registry = self._registries[files] = all_plugins()
+                for file in files:
+                    load_file(registry, file)
+        return self._registries[tuple(entry.plugins)]
+
+    def config(self, plan: StudyPlan, gates: Mapping[str, bool] | None) -> KubeSchedulerConfiguration:
+        """The configuration of a run, with the values of `set`."""
+        study = self.study
+        entry = study.configurations[plan.config]
+        workload = study.workloads[plan.workload]
+        later = {
+            "workload": workload.name,
+            "workload.pods": workload.pods or "",
+            "cluster": study.clusters[plan.cluster].name,
+            "seed": plan.seed,
+        }
+        values = {path: _filled(value, later) for path, value in entry.set.items()}
+        key = digest_of([entry.config, values, gates])
+        if key not in self._configs:
+            if len(self._configs) >= 64:  # a value that differs with each seed
+                self._configs.clear()
+            self._configs[key] = _configuration(entry, values, gates)
+        return self._configs[key]
+
+    def cluster(self, place: int) -> StudyCluster:
+        if place not in self._clusters:
+            _make_room(self._clusters)
+            self._clusters[place] = self._load_cluster(place)
+        return self._clusters[place]
+
+    def workload(self, place: int, cluster: int) -> StudyWorkload:
+        if (place, cluster) not in self._workloads:
+            _make_room(self._workloads)
+            objects = self.cluster(cluster)
+            self._workloads[place, cluster] = self._load_workload(self.study.workloads[place], objects.loaded)
+        return self._workloads[place, cluster]
+
+    def run_inputs(self, plan: StudyPlan) -> RunInputs:
+        """The inputs of a run that is simulated over time, or at once."""
+        registry = self.registry(self.study.configurations[plan.config])
+        cluster, workload = self.cluster(plan.cluster), self.workload(plan.workload, plan.cluster)
+        return RunInputs(
+            cluster.objects,
+            workload.arrivals,
+            workload.load_plan,
+            cluster.loaded.gates,
+            (),
+            workload.until_ns,
+            cluster.prices,
+            registry,
+            workload.changes,
+            workload.replaced,
+        )
+
+    def pods_of_a_run(self) -> int:
+        """A guess at the number of pods of a run, to decide on the number of processes."""
+        generated = [each.generate for each in self.study.workloads if isinstance(each.generate, dict)]
+        has_table = any(each.pods is not None for each in self.study.workloads)
+        return max([int(plan.get("pods") or 0) for plan in generated] + [TABLE_PODS if has_table else 500])
+
+    # ---- loading
+
+    def _load_cluster(self, place: int) -> StudyCluster:
+        entry = self.study.clusters[place]
+        prices = asked_prices(entry.prices)
+        if entry.manifests is not None:
+            return StudyCluster(load(entry.manifests), prices)
+        if entry.recording is not None:
+            objects: Sequence[KubeObject] = self._recording(entry.recording).objects
+        else:
+            objects = read_trace_nodes(str(entry.nodes), FORMATS[str(entry.format)])
+        return StudyCluster(LoadedCluster(objects, configuration.default(), all_plugins()), prices)
+
+    def _load_workload(self, entry: WorkloadEntry, cluster: LoadedCluster) -> StudyWorkload:
+        for each in self.study.configurations:
+            self.registry(each)
+        found = StudyWorkload(entry, until_ns=_until_ns(entry))
+        if entry.pods is not None:
+            found.pods = read_trace_pods(entry.pods, FORMATS[str(entry.format)], entry.types, cluster.objects)
+            if entry.arrive != ONE_BY_ONE and entry.fit is None:
+                found.arrivals = found.pods.arrivals()
+        elif entry.arrivals is not None:
+            found.arrivals = read_arrivals(entry.arrivals, cluster.objects, cluster.gates)
+        elif entry.generate is not None:
+            found.load_plan = read_load_plan(entry.generate)
+        elif entry.recording is not None:
+            recorded = self._recording(entry.recording)
+            found.arrivals, found.changes = recorded.arrivals, recorded.changes
+            found.replaced, found.until_ns = frozenset(recorded.evicted), found.until_ns or recorded.over_ns
+        return found
+
+    def _recording(self, folder: str) -> RecordedLoad:
+        if folder not in self._recordings:
+            runs = runs_in(Path(folder))
+            headers = [run.header for run in runs if run.segments]
+            if not headers:
+                raise StudyError(f"{folder}: has no recording: name a folder of `mooring record`")
+            config, _ = settings_of(headers[0])
+            names = frozenset(profile.scheduler_name or "default-scheduler" for profile in config.profiles)
+            self._recordings[folder] = recorded_load(runs, names, RecordedSpan())
+        return self._recordings[folder]
+
+
+def _make_room(kept: dict[Any, Any]) -> None:
+    while len(kept) >= KEPT:
+        del kept[next(iter(kept))]
+
+
+def _until_ns(entry: WorkloadEntry) -> int | None:
+    found = parse_duration(entry.ends)
+    if entry.ends is not None and found is None:
+        raise StudyError(f"workload {entry.name}: ends: {entry.ends!r} is no duration: write seconds, or 90s, 15m, 24h")
+    return found
+
+
+def _configuration(
+    entry: ConfigurationEntry, values: Mapping[str, Any], gates: Mapping[str, bool] | None
+) -> KubeSchedulerConfiguration:
+    try:
+        config = configuration_of(entry.config, gates)
+        if not values:
+            return config
+        written: dict[str, Any] = as_object(config)
+        for path, value in values.items():
+            written = with_value(written, path, value)
+        return configuration.from_object(written, feature_gates=gates)
+    except UnknownPath as error:
+        raise StudyError(f"configuration {entry.name}: set: {error}") from None
+    except ConfigError as error:
+        error.source = entry.name
+        raise
+
+
+def _filled(value: Any, later: Mapping[str, Any]) -> Any:
+    """A value of `set` for one run. A text that is only a name in braces becomes the value itself, which may be a number."""
+    if isinstance(value, dict):
+        return {key: _filled(each, later) for key, each in value.items()}
+    if isinstance(value, list):
+        return [_filled(each, later) for each in value]
+    if isinstance(value, str):
+        for name, own in later.items():
+            if value == f"{{{name}}}":
+                return own
+            value = value.replace(f"{{{name}}}", str(own))
+    return value
+
+
+# ---- digests
+
+
+class Digests:
+    """Digests that change with everything that a run depends on."""
+
+    def __init__(self, study: Study, version: str) -> None:
+        """Raises StudyError for a file that cannot be read."""
+        self._study = study
+        self._files: dict[str, str] = {}
+        functions = [metric.of.rpartition(":")[0] for metric in study.metrics if metric.kind == PYTHON]
+        metrics = [[metric.kind, os.path.basename(metric.of), metric.column, metric.at] for metric in study.metrics]
+        self.common = digest_of([version, metrics, [self._file(file) for file in functions]])
+        self._clusters = [self._entry(each) for each in study.clusters]
+        self._workloads = [self._entry(each) for each in study.workloads]
+        self._configs = [self._entry(each) for each in study.configurations]
+        self.whole = digest_of([self.common, self._clusters, self._workloads, self._configs, study.digest])
+        """The digest of the whole study: worker processes of Dask keep an experiment by it."""
+
+    def of(self, plan: StudyPlan) -> str:
+        parts = (self._clusters[plan.cluster], self._workloads[plan.workload], self._configs[plan.config])
+        return digest_of([self.common, *parts, plan.seed, plan.load])
+
+    def config(self, plan: StudyPlan) -> str:
+        return self._configs[plan.config]
+
+    def _entry(self, entry: msgspec.Struct) -> str:
+        """The digest of an entry, with the content of its files in the place of their names."""
+        written = msgspec.to_builtins(entry)
+        written.pop("name", None)
+        return digest_of({name: self._content(value) for name, value in written.items()})
+
+    def _content(self, value: Any) -> Any:
+        if isinstance(value, list):
+            return [self._content(each) for each in value]
+        return self._file(value) if isinstance(value, str) and os.path.isabs(value) else value
+
+    def _file(self, path: str) -> str:
+        if path not in self._files:
+            total = hashlib.sha256()
+            for file in _files_in(path):
+                try:
+                    with open(file, "rb") as opened:
+                        total.update(hashlib.file_digest(opened, "sha256").digest())
+                except OSError as error:
+                    raise StudyError(f"{file}: cannot be read: {error.strerror}") from error
+            self._files[path] = total.hexdigest()[:16]
+        return self._files[path]
+
+
+def _files_in(path: str) -> Iterator[str]:
+    if not os.path.isdir(path):
+        yield path
+        return
+    for folder, folders, names in os.walk(path):
+        folders[:] = sorted(name for name in folders if name != "__pycache__")
+        yield from (os.path.join(folder, name) for name in sorted(names))

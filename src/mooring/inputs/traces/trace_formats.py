@@ -1,0 +1,160 @@
+"""The public traces that Mooring reads, as descriptions of their tables."""
+
+from collections.abc import Mapping
+
+from mooring.inputs.traces.trace_format import (
+    GIB,
+    MIB,
+    EventColumns,
+    ObjectColumns,
+    TimeColumns,
+    TraceFormat,
+    TraceTable,
+    amount,
+)
+
+GPU_MILLI, GPU_COUNT = "alibabacloud.com/gpu-milli", "alibabacloud.com/gpu-count"
+GPU_MODEL = "alibabacloud.com/gpu-card-model"
+"""The names that the public plugins for shared GPUs use, as resources, annotations and labels."""
+
+OPENB = TraceFormat(
+    "openb",
+    "Alibaba's GPU cluster of 2023: github.com/alibaba/clusterdata, folder cluster-trace-gpu-v2023; also in "
+    "github.com/hkust-adsl/kubernetes-scheduler-simulator",
+    TraceTable(
+        ObjectColumns(
+            ("name",),
+            amount("cpu_milli"),
+            amount("memory_mib", scale=MIB),
+            {GPU_MILLI: amount("num_gpu", "gpu_milli")},
+            annotations={GPU_MILLI: "gpu_milli", GPU_COUNT: "num_gpu", GPU_MODEL: "gpu_spec"},
+            annotated_if="num_gpu",
+        ),
+        (
+            *("name", "cpu_milli", "memory_mib", "num_gpu", "gpu_milli", "gpu_spec", "qos", "pod_phase"),
+            *("creation_time", "deletion_time", "scheduled_time"),
+        ),
+        TimeColumns("creation_time", "deletion_time", "scheduled_time"),
+    ),
+    TraceTable(
+        ObjectColumns(
+            ("sn",),
+            amount("cpu_milli"),
+            amount("memory_mib", scale=MIB),
+            {GPU_MILLI: amount("gpu", scale=1000), GPU_COUNT: amount("gpu")},
+            {GPU_MODEL: "model"},
+        ),
+        ("sn", "cpu_milli", "memory_mib", "gpu", "model"),
+    ),
+)
+
+_TASKS = (
+    "job_name",
+    "task_name",
+    "inst_num",
+    "status",
+    "start_time",
+    "end_time",
+    "plan_cpu",
+    "plan_mem",
+    "plan_gpu",
+    "gpu_type",
+)
+_TASK_REQUESTS = (
+    amount("plan_cpu", scale=10),  # percent of a CPU
+    amount("plan_mem", scale=GIB),
+    {GPU_MILLI: amount("plan_gpu", scale=10)},
+)
+_PAI_NODES = TraceTable(
+    ObjectColumns(
+        ("machine",),
+        amount("cap_cpu", scale=1000),
+        amount("cap_mem", scale=GIB),
+        {GPU_MILLI: amount("cap_gpu", scale=1000), GPU_COUNT: amount("cap_gpu")},
+        {GPU_MODEL: "gpu_type"},
+    ),
+    ("machine", "gpu_type", "cap_cpu", "cap_mem", "cap_gpu"),
+)
+_PAI = "Alibaba's GPU cluster of 2020 (PAI): github.com/alibaba/clusterdata, folder cluster-trace-gpu-v2020"
+
+PAI_TASKS = TraceFormat(
+    "pai-tasks",
+    f"{_PAI}; pods: pai_task_table, nodes: pai_machine_spec",
+    TraceTable(
+        ObjectColumns(("job_name", "task_name"), *_TASK_REQUESTS),
+        _TASKS,
+        TimeColumns("start_time", "end_time"),
+        count="inst_num",
+    ),
+    _PAI_NODES,
+)
+
+PAI_INSTANCES = TraceFormat(
+    "pai-instances",
+    f"{_PAI}; pods: pai_instance_table, types: pai_task_table, nodes: pai_machine_spec",
+    TraceTable(
+        ObjectColumns(("worker_name",), *_TASK_REQUESTS),
+        ("job_name", "task_name", "inst_name", "worker_name", "inst_id", "status", "start_time", "end_time", "machine"),
+        TimeColumns("start_time", "end_time"),
+        join=("job_name", "task_name"),
+        join_header=_TASKS,
+    ),
+    _PAI_NODES,
+)
+
+MACHINE_CPU_MILLI, MACHINE_BYTES = 100_000, 100 * GIB
+"""Traces whose amounts are fractions of a machine: a whole one is 100 CPUs and 100 GiB, so that a CPU is one percent."""
+
+AZURE_PACKING = TraceFormat(
+    "azure-packing",
+    "Azure's trace for packing of 2020: github.com/Azure/AzurePublicDataset, AzureTracesForPacking2020; pods: the table vm "
+    "as CSV, types: the table vmType as CSV",
+    TraceTable(
+        ObjectColumns(("vmId",), amount("core", scale=MACHINE_CPU_MILLI), amount("memory", scale=MACHINE_BYTES)),
+        ("vmId", "tenantId", "vmTypeId", "priority", "starttime", "endtime"),
+        TimeColumns("starttime", "endtime", ns=86_400_000_000_000),
+        priority="priority",
+        highest_is_lowest=True,
+        join=("vmTypeId",),
+        join_header=("id", "vmTypeId", "machineId", "core", "memory", "hdd", "ssd", "nic"),
+    ),
+)
+
+GOOGLE_2019 = TraceFormat(
+    "google-2019",
+    "Google's Borg cells of May 2019: github.com/google/cluster-data, ClusterData2019, which BigQuery serves; pods: "
+    "instance_events, nodes: machine_events, each as CSV with fields such as resource_request.cpus AS resource_request_cpus",
+    TraceTable(
+        ObjectColumns(
+            ("collection_id", "instance_index"),
+            amount("resource_request_cpus", scale=MACHINE_CPU_MILLI),
+            amount("resource_request_memory", scale=MACHINE_BYTES),
+        ),
+        (
+            *("time", "type", "collection_id", "instance_index", "priority", "collection_type"),
+            *("resource_request_cpus", "resource_request_memory"),
+        ),
+        TimeColumns("time", ns=1000),
+        priority="priority",
+        events=EventColumns(
+            ("collection_id", "instance_index"),
+            "type",
+            frozenset({"0", "SUBMIT"}),
+            frozenset({"5", "FAIL", "6", "FINISH", "7", "KILL", "8", "LOST"}),
+        ),
+        where={"collection_type": frozenset({"", "0", "JOB"})},  # reservations have their own instances
+    ),
+    TraceTable(
+        ObjectColumns(
+            ("machine_id",),
+            amount("capacity_cpus", scale=MACHINE_CPU_MILLI),
+            amount("capacity_memory", scale=MACHINE_BYTES),
+        ),
+        ("time", "machine_id", "type", "capacity_cpus", "capacity_memory"),
+        events=EventColumns(("machine_id",), "type", frozenset({"1", "ADD"}), frozenset({"2", "REMOVE"})),
+    ),
+)
+
+FORMATS: Mapping[str, TraceFormat] = {
+    each.name: each for each in (OPENB, PAI_TASKS, PAI_INSTANCES, AZURE_PACKING, GOOGLE_2019)
+}
