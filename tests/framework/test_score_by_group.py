@@ -36,6 +36,20 @@ def a_zoned(name: str, zone: str = "a", **more: Any) -> Any:
     return a_node(name, cpu="4", labels={HOST: name, **({ZONE: zone} if zone else {})}, **more)
 
 
+OVER_ZONES = {
+    "topologyKey": ZONE,
+    "maxSkew": 2,
+    "whenUnsatisfiable": "ScheduleAnyway",
+    "labelSelector": {"matchLabels": {"app": "web"}},
+}
+TEMPLATES: tuple[dict[str, Any], ...] = (
+    {"cpu": "250m"},
+    {"cpu": "1"},
+    {"cpu": "500m", "topologySpreadConstraints": [OVER_ZONES]},
+)
+"""Two that are spread by default, over hosts and zones, and one over zones alone."""
+
+
 class Walk:
     """A cluster with a Service, by which pods are spread by default, and a runner that lives through its changes."""
 
@@ -47,7 +61,8 @@ class Walk:
 
     def a_pod(self) -> Pod:
         self.serial += 1
-        return a_pod(f"p{self.serial}", cpu=self.random.choice(("250m", "1")), labels={"app": "web"})
+        template = self.random.choice(TEMPLATES)
+        return a_pod(f"p{self.serial}", labels={"app": "web"}, **template)
 
     def place(self) -> None:
         """A pod goes where it is best, as nearly all do, or anywhere."""

@@ -307,13 +307,13 @@ class Attempt:
         context = self.context
         kept_sum, added, parts = self._memo.score_sum(context), 0, []
         kept = kept_sum
-        by_value = self._scores_by_value(feasible)
         known = self._memo.pre_score_outcomes
         asked = self.runner.asked_scores if known is None else known.asked_next
-        if first is not None and not by_value and self.runner.scores_by_group:
+        if first is not None and self.runner.scores_by_group:
             best = self._best_of_groups(asked, first, kept, feasible)
             if best is not None:
                 return best
+        by_value = self._scores_by_value(feasible)
         for index, plugin in asked:
             if plugin.name not in self._no_score and index not in by_value:
                 weighted = self._weighted(index, plugin, feasible)

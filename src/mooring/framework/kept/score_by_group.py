@@ -10,6 +10,7 @@ columns of spreading.
 """
 
 from abc import abstractmethod
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -41,14 +42,15 @@ class RowGroups(msgspec.Struct, frozen=True, eq=False):
     """Groups of rows: by the code of a label, and by the count of a tally."""
 
     column: LabelColumn
-    tally: Tally
+    tally: Tally | None
+    """None: by the label alone."""
 
 
 class PresentGroups(msgspec.Struct, frozen=True, eq=False):
     """The groups that feasible rows are in: the code and the count of each."""
 
-    codes: NDArray[np.intp]
-    counts: NDArray[np.intp]
+    codes: Sequence[int]
+    counts: Sequence[int]
     feasible: int
     """How many rows are feasible."""
 
@@ -131,13 +133,14 @@ class GroupedRows:
 
     def _group_all(self) -> bool:
         """Group all rows anew. Returns False if there are too many groups."""
-        height, tally, codes = self._nodes.height, self._groups.tally, self._groups.column.codes
-        counts = tally.counts[:height]
-        self._span = 2 * int(counts.max(initial=0)) + 8
-        if self._span * self._groups.column.width > MOST_GROUPS:
+        height, tally, column = self._nodes.height, self._groups.tally, self._groups.column
+        counts = None if tally is None else tally.counts[:height]
+        self._span = 1 if counts is None else 2 * int(counts.max(initial=0)) + 8
+        if self._span * column.width > MOST_GROUPS:
             return False
-        of_row = codes[:height].astype(np.int32) * self._span
-        of_row += counts
+        of_row = column.codes[:height].astype(np.int32) * self._span
+        if counts is not None:
+            of_row += counts
         of_row[self._first != PASSED] = _NO_GROUP
         self._of_row = of_row
         sizes = np.bincount(of_row + 1)
@@ -152,7 +155,8 @@ class GroupedRows:
         if before != _NO_GROUP:
             self._leave(row, before)
         if self._first.item(row) == PASSED:
-            count = self._groups.tally.count(row)
+            tally = self._groups.tally
+            count = 0 if tally is None else tally.count(row)
             if count >= self._span:
                 return False
             group = self._groups.column.codes.item(row) * self._span + count
@@ -190,8 +194,9 @@ class GroupedRows:
         feasible = sum(self._sizes.values())
         if feasible < 2:
             return None
-        codes, counts = np.divmod(np.array(groups, np.intp), self._span)
-        raw = _ask(plugin, context, PresentGroups(codes, counts, feasible))
+        span = self._span
+        present = PresentGroups([group // span for group in groups], [group % span for group in groups], feasible)
+        raw = _ask(plugin, context, present)
         rows: Rows = slice(0, self._nodes.height)
         row, total = _UNKNOWN, 0
         for group, score in zip(groups, normalize(plugin, context, raw, rows).tolist(), strict=True):

@@ -20,8 +20,8 @@ from mooring.framework.contract.points import Rows, Scores
 from mooring.framework.kept.score_by_group import PresentGroups, RowGroups
 from mooring.model.names import HOSTNAME
 from mooring.model.shape import PodPart
-from mooring.plugins.affinity.spread_constraints import Constraints, SpreadConstraint
-from mooring.plugins.affinity.spread_counts import Counted, Eligible, count_rows, count_values
+from mooring.plugins.affinity.spread_constraints import Constraints
+from mooring.plugins.affinity.spread_counts import Counted, count_rows, count_values
 
 Reals = NDArray[np.floating[Any]]
 
@@ -73,46 +73,46 @@ class SoftScores:
                 counts = count_rows(context, constraint, self._counted.is_few)
                 parts.append(SoftPart(column, _NO_VALUES, counts * weight + base))
             else:
-                parts.append(SoftPart(column, self._by_value(context, constraint, eligible, weight), None))
+                by_value = count_values(context, constraint, eligible, self._counted.is_few) * weight + base
+                by_value[ABSENT] = 0.0
+                parts.append(SoftPart(column, by_value, None))
         return parts
-
-    def _by_value(
-        self, context: SchedulingContext, constraint: SpreadConstraint, eligible: Eligible, weight: float
-    ) -> Reals:
-        by_value: Reals = count_values(context, constraint, eligible, self._counted.is_few) * weight
-        by_value += constraint.max_skew - 1
-        by_value[ABSENT] = 0.0
-        return by_value
 
     # ---- by groups: nodes with the same value of a label, and the same number of matching pods
 
     def groups(self, context: SchedulingContext) -> RowGroups | None:
-        """The groups in which rows have the same score, if one constraint is about host names, which all nodes have, and the
-        other about a label with few values."""
-        keys = self.constraints.keys
-        if self.ignored is not None or not self._counted.is_few or len(keys) != 2 or keys.count(HOSTNAME) != 1:
+        """The groups in which rows have the same score, if one constraint is about a label with few values, and the other, if
+        there is one, about host names, which all nodes have."""
+        keys, eligible, height = self.constraints.keys, self._counted.eligible, context.nodes.height
+        others = [place for place, key in enumerate(keys) if key != HOSTNAME]
+        if self.ignored is not None or not self._counted.is_few or len(others) != 1 or len(keys) > 2:
             return None
-        by_host = keys.index(HOSTNAME)
-        hosts, column = (self._counted.eligible[place].column for place in (by_host, 1 - by_host))
-        predicate, height = self.constraints[by_host].predicate, context.nodes.height
-        if predicate is None or column.is_nowhere or column.places(height).narrow is None:
+        column = eligible[others[0]].column
+        if column.is_nowhere or column.places(height).narrow is None:
             return None
+        if len(keys) == 1:
+            return RowGroups(column, None)
+        hosts, predicate = eligible[1 - others[0]].column, self.constraints[1 - others[0]].predicate
         key = ("hosts are named", height)
-        if not context.of_nodes(key, lambda: _are_labelled(context, hosts), PodPart.SPREAD):
+        if predicate is None or not context.of_nodes(key, lambda: _are_labelled(context, hosts), PodPart.SPREAD):
             return None
         tally = context.nodes.tallies.matching((predicate,), with_terminating=False)
         return RowGroups(column, tally) if isinstance(tally, Tally) else None
 
     def score_groups(self, context: SchedulingContext, present: PresentGroups) -> Scores:
-        """The rounded score of each group: the same sums as of its rows."""
-        total = np.zeros(len(present.codes))
+        """The rounded score of each group: the same sums as of its rows. Hot: there are few, so they are plain numbers."""
+        totals = [0.0] * len(present.codes)
         for constraint, eligible in zip(self.constraints, self._counted.eligible, strict=True):
+            base = constraint.max_skew - 1
             if constraint.key == HOSTNAME:
-                total += present.counts * math.log(present.feasible + 2) + (constraint.max_skew - 1)
+                weight = math.log(present.feasible + 2)
+                added = [count * weight + base for count in present.counts]
             else:
-                weight = math.log(_count_domains(eligible.column, present.codes) + 2)
-                total += self._by_value(context, constraint, eligible, weight)[present.codes]
-        return round_half_away(total)
+                weight = math.log(_count_domains(eligible.column, np.array(present.codes, np.int32)) + 2)
+                counts = count_values(context, constraint, eligible, self._counted.is_few)
+                added = [0.0 if code == ABSENT else counts.item(code) * weight + base for code in present.codes]
+            totals = [total + more for total, more in zip(totals, added, strict=True)]
+        return round_half_away(np.array(totals))
 
 
 def _are_labelled(context: SchedulingContext, column: LabelColumn) -> bool:
