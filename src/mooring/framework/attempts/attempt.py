@@ -310,9 +310,9 @@ class Attempt:
         known = self._memo.pre_score_outcomes
         asked = self.runner.asked_scores if known is None else known.asked_next
         if first is not None and self.runner.scores_by_group:
-            best = self._best_of_groups(asked, first, kept, feasible)
-            if best is not None:
-                return best
+            grouped = self._best_of_groups(asked, first, kept, feasible)
+            if grouped is not None:
+                return grouped
         by_value = self._scores_by_value(feasible)
         for index, plugin in asked:
             if plugin.name not in self._no_score and index not in by_value:

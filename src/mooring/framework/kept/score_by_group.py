@@ -209,7 +209,8 @@ class GroupedRows:
 
 def groups_of(plugin: ScoreByGroup, context: SchedulingContext) -> RowGroups | None:
     """Ask a plugin for the groups in which it scores. Raises AttemptError if it fails."""
-    return _wrapped(plugin, context, plugin.row_groups)
+    groups: RowGroups | None = _wrapped(plugin, context, plugin.row_groups)
+    return groups
 
 
 def _ask(plugin: ScoreByGroup, context: SchedulingContext, present: PresentGroups) -> Scores:
