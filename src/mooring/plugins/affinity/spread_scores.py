@@ -58,7 +58,7 @@ class SoftScores:
         self._parts: list[SoftPart] | None = None
 
     def parts(self, context: SchedulingContext) -> list[SoftPart]:
-        """What each constraint adds to the scores of the feasible rows; none if all of these are ignored."""
+        """The scores of the feasible rows, constraint by constraint; none if all of these rows are ignored."""
         if self._parts is None:
             is_for_none = self.ignored is not None and bool(self.ignored.all())
             self._parts = [] if is_for_none else self._work_out(context)
