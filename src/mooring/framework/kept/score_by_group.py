@@ -5,8 +5,8 @@ Default topology spreading gives such scores: they tell nodes apart by their zon
 they have. A pod that is placed moves one row to another group, so the next pod of its template looks at one row for each
 group instead of at all rows.
 
-Hot: on 20,000 nodes in three zones, one of which is drained, scoring took 385 µs of each decision, nearly all of it for
-columns of spreading.
+Hot: where one of three zones with 20,000 nodes in all is drained, scoring took 21 of 53 s of CPU time, nearly all of it for
+columns of spreading. With groups it takes 12 of 40 s.
 """
 
 from abc import abstractmethod
@@ -29,9 +29,9 @@ from mooring.framework.kept.feasible import PASSED, First
 from mooring.framework.kept.part_memo import Bookmark
 
 MOST_GROUPS = 4096
-"""With more groups than these, as many as a block of rows, the rows are looked at."""
+"""With more groups than these, the rows are looked at."""
 MOST_NEWS = 64
-"""If more rows were touched since, all rows are grouped anew: that takes as long as 100 rows one by one."""
+"""If more rows were touched since, all rows are grouped anew."""
 _NO_GROUP = -1
 """The group of rows that are not feasible."""
 _UNKNOWN = -1
