@@ -8,6 +8,7 @@ from written import Written, a_node, a_pod
 from mooring.answers.form.data_table import DataTable
 from mooring.answers.form.report_parts import BarPlot
 from mooring.answers.moves.simulated_drains import DrainedPod, NodeDrain
+from mooring.answers.plan import trials as trials_module
 from mooring.answers.plan.additions import AddedNodes, CheaperPlan, TriedOrders
 from mooring.answers.plan.offers import NodeOffer, read_offers
 from mooring.answers.plan.plan import Plan, plan, pods_at_peak
@@ -230,6 +231,15 @@ def test_the_notes_name_what_the_plan_leaves_out() -> None:
         "1 extender of the configuration not called",
     ]
     assert list(plan(load([a_node("n")])).notes) == []
+
+
+def test_a_note_says_that_the_search_was_bounded_in_a_large_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trials_module, "LARGE_CLUSTER", 1)
+    room = {"cpu": "4", "memory": "8Gi", "pods": "10"}
+    offer = {"name": "small", "price": 1, "node": {"status": {"allocatable": room}}}
+    told = plan(load([a_node("m", "1"), a_node("n", "1"), *(a_pod(f"p{i}") for i in range(3))]), [offer]).notes
+    bounded = "the cluster is large: the search for new nodes made one decision for 4 in a small cluster"
+    assert f"{bounded}, and tried fewer orders" in told
 
 
 def test_the_problems_of_all_files_are_told_at_once() -> None:

@@ -7,6 +7,7 @@ from plan_trials import Case
 from written import GROUP_GATES, Written, a_node, a_pod, a_pod_group, members
 
 from mooring.answers.capacity.filling import CopyPlacer
+from mooring.answers.plan import trials as trials_module
 from mooring.answers.plan.offers import read_offers
 from mooring.answers.plan.search import StepTidier, found_steps
 from mooring.answers.plan.trials import (
@@ -51,6 +52,13 @@ def test_pods_like_one_that_was_refused_are_not_tried(is_plain: bool) -> None:
     outcome = attempt(trials, pods, is_plain)
     assert (names(outcome.left), len(outcome.placed)) == ([f"p{i}" for i in range(4, 9)], 4)
     assert trials.decisions == 5, "four that fit, and one that does not"
+
+
+def test_in_a_large_cluster_a_decision_counts_for_several(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trials_module, "LARGE_CLUSTER", 1)
+    trials, pods = trial(*(a_node(f"n{i}", "1") for i in range(3)), *(a_pod(f"p{i}") for i in range(4)))
+    attempt(trials, pods)
+    assert trials.decisions == 4 * 9, "three that fit, and one that does not, on three times as many nodes"
 
 
 @pytest.mark.parametrize(("is_plain", "decisions"), [(True, 5), (False, 6)])

@@ -15,6 +15,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from build import a_node, a_pod
 from how_many import examples
 from mooring.cluster.cache import check_table
+from mooring.cluster.columns import resource_amounts
 from mooring.cluster.columns.images import Images
 from mooring.cluster.columns.labels import ABSENT
 from mooring.cluster.columns.order import NodeOrder
@@ -428,6 +429,28 @@ class TableMachine(RuleBasedStateMachine):
         self.changed.add(placed.node)
         assert self.table.touches.since(before[0]) == [row]
         assert self.table.node_touches.since(before[1]) == []
+
+    @rule(data=st.data(), number=st.integers(0, 5), few=st.sampled_from((1, 16)))
+    def fill(self, data: st.DataObject, number: int, few: int) -> None:
+        """Pods that come at once count as those that come one by one."""
+        came = [self.a_placed(data, (*NAMES, "never seen")) for _ in range(number)]
+        before = self.table.touches.end, self.table.node_touches.end
+        came = [replace(placed, pod=placed.pod.with_node(placed.node)) for placed in came]
+        with mock.patch.object(resource_amounts, "_FEW_CELLS", few):
+            self.table.fill([placed.pod for placed in came])
+        for placed in came:
+            self.model.place(placed)
+            self.changed.add(placed.node)
+        touched = list(dict.fromkeys(self.table.row_book[placed.node] for placed in came))
+        assert self.table.touches.since(before[0]) in (touched, None)
+        assert self.table.node_touches.since(before[1]) == []
+
+    @precondition(lambda self: self.model.placed)
+    @rule(data=st.data())
+    def fill_with_a_pod_that_is_there(self, data: st.DataObject) -> None:
+        known = self.model.placed[data.draw(st.sampled_from(sorted(self.model.placed)))]
+        with pytest.raises(ClusterError, match="is already on"):
+            self.table.fill([known.pod.with_node(known.node)])
 
     @precondition(lambda self: self.model.placed)
     @rule(data=st.data())

@@ -117,6 +117,10 @@ class Cluster:
         """Whether the pod is scheduled for a resize that its kubelet deferred: it runs, and room may be made on its node."""
         return self.queues_resizes and pod.is_resize_deferred
 
+    def fill(self, pods: Iterable[Pod]) -> None:
+        """Place pods on the nodes that their specs name, as `put` does one by one; those that have finished are left out."""
+        self.nodes.fill([self.as_counted(pod) for pod in pods if not pod.is_finished])
+
     def put(self, item: KubeObject) -> None:
         """Add or replace a node or one of the other objects; a pod that has a node is placed there."""
         if isinstance(item, Node):

@@ -117,4 +117,7 @@ class KubeObject(Wire):
 
     def controller(self) -> OwnerReference | None:
         """The owner that controls this object (a ReplicaSet, say); the API server allows at most one."""
-        return next((owner for owner in self.metadata.owner_references or () if owner.controller), None)
+        for owner in self.metadata.owner_references or ():  # Hot: a generator takes twice as long
+            if owner.controller:
+                return owner
+        return None

@@ -22,6 +22,7 @@ from mooring.framework.kept.asking import AttemptError, count_rows
 from mooring.framework.kept.best_rows import MaskedTotals
 from mooring.framework.kept.feasible import NARROWED_OUT, PASSED
 from mooring.framework.kept.prepared import SearchCursor
+from mooring.framework.kept.score_by_group import BestOfGroups
 from mooring.model.pod import Pod
 from mooring.scheduler.decision import (
     Decision,
@@ -104,7 +105,8 @@ def deciding(
         verdicts = _filter(attempt, narrowing)
         verdicts.objections.update(objections)
         if interested is None and not options.keeps_details and _looks_at_all(attempt, options):
-            best = attempt.best(verdicts)
+            nodes = attempt.context.nodes
+            best = attempt.best(verdicts, options.tie_break is lowest_name and nodes.is_named_by_row())
             if best is not None:
                 return _take_best(attempt, best, options)
         feasible, scoring = _feasible_rows(attempt, verdicts, options), attempt
@@ -148,9 +150,13 @@ def _place(
     return placement
 
 
-def _take_best(attempt: Attempt, card: ScoreCard | MaskedTotals, options: DecideOptions) -> Placement:
+def _take_best(attempt: Attempt, card: ScoreCard | MaskedTotals | BestOfGroups, options: DecideOptions) -> Placement:
     """The node with the highest total, where nothing else of the decision is kept."""
     nodes, seed = attempt.context.nodes, attempt.context.seed
+    if isinstance(card, BestOfGroups):
+        placement = Placement(nodes.names[card.row], card.row, card.total, card.count)
+        placement.context = attempt.context
+        return placement
     if isinstance(card, MaskedTotals):
         row, count = options.tie_break.pick_kept(nodes, card, seed), card.count
         highest = int(card.totals[row])

@@ -1,6 +1,6 @@
 """The scheduler without I/O: changes and the passing of time go in, intents come out."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from mooring.cluster.cache import Cache
@@ -112,6 +112,19 @@ class Scheduler:
 
     _take_in = handle
     """Handle an input without beginning a recorded step: a subclass that records steps replaces only `handle`."""
+
+    @property
+    def can_fill(self) -> bool:
+        """Whether pods that are on nodes may be taken in all at once, because nothing else follows from a single one."""
+        core, cluster = self.core, self.core.cluster
+        is_waited_for = core.queue.entries() or core.bindings or core.services.pod_listeners or core.is_observed
+        return not is_waited_for and cluster.groups is None and not cluster.queues_resizes
+
+    def fill(self, pods: Iterable[Pod]) -> None:
+        """Take in pods that are on nodes, while a cluster is being set up: the outcome is that of a `handle` of each."""
+        there = [self.core.cluster.as_counted(pod) for pod in pods if not pod.is_finished]
+        self.core.pods.update((pod.key, pod) for pod in there)
+        self.core.cluster.nodes.fill(there)
 
     def _continue(self, suspension: Suspension, change: CallAnswered) -> None:
         """An extender replied to the attempt that waits. When the attempt is over, take in what happened meanwhile."""

@@ -228,9 +228,8 @@ class SimulatedCluster:
         """Create nodes first, then everything else but the pending pods. Raises InputError."""
         if problems := [*_shared_ids(objects)]:
             raise InputError(problems)
-        for item in sorted(objects, key=lambda item: not isinstance(item, Node)):
-            if not _is_pending(item):
-                self.driver.create(item)
+        there = sorted(objects, key=lambda item: not isinstance(item, Node))
+        self.driver.begin_with(item for item in there if not _is_pending(item))
 
     def _deciding(
         self,

@@ -80,6 +80,11 @@ class RecordedScheduler(Scheduler):
         finally:  # an input that could not be taken in has changed something all the same, and will again
             self._recorder.took_in(self, now_ns, change, intents[before:] if len(intents) > before else ())
 
+    @property
+    def can_fill(self) -> bool:
+        """Pods come one by one, because each is a step."""
+        return False
+
     def attempt(self) -> Pod | None:
         pod: Pod | None = self._step(ATTEMPT, super().attempt)
         return pod

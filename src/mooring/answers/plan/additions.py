@@ -113,6 +113,8 @@ class PlannedAdditions:
     loaded: LoadedCluster
     """The cluster with the new nodes, after the pods that fit have been placed."""
     orders: TriedOrders = NOT_TRIED
+    weight: int = 1
+    """For how many decisions each one of the search counted: with more than 1, a smaller cluster is searched longer."""
 
 
 def nodes_to_add(
@@ -151,6 +153,7 @@ def nodes_to_add(
         judged.pending_at_once,
         judged.verdict.loaded,
         judged.orders,
+        trials.weight,
     )
 
 

@@ -26,7 +26,8 @@ LEAN = 0.5
 """How much small pods lead in most of these orders, as a share of the whole order. A plan of 18 pods that failed in 1 of 250
 plain shuffles failed in 13 of 250 such orders, and in 66 with 1.0; orders with all small pods first are beyond that."""
 MAX_DECISIONS = 6_000
-"""How many decisions the orders may need, with nodes together: with more pods there are fewer orders."""
+"""How many decisions the orders may need, with nodes together: with more pods, or in a large cluster, there are fewer
+orders."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +57,7 @@ def arrival_orders(trials: NodeTrials, demand: NodeDemand, pods: Sequence[Pod]) 
     """The orders in which a plan for these pods is tried. `pods` are in the order of the queue; it is the first order."""
     sizes = _sizes(demand)
     largest_first = sorted(pods, key=lambda pod: -sizes[pod.id])
-    number = min(max(MAX_DECISIONS // max(len(pods), 1), LEAST_ORDERS), MAX_ORDERS)
+    number = min(max(MAX_DECISIONS // (trials.weight * max(len(pods), 1)), LEAST_ORDERS), MAX_ORDERS)
     listed = [pods, largest_first, *(_shuffled(pods, seed) for seed in range(2, number))]
     return [
         ArrivalOrder(trials.queued(each), seed or None, is_one_by_one)
@@ -67,7 +68,7 @@ def arrival_orders(trials: NodeTrials, demand: NodeDemand, pods: Sequence[Pod]) 
 
 def spare_orders(trials: NodeTrials, demand: NodeDemand, pods: Sequence[Pod]) -> list[ArrivalOrder]:
     """Other orders, for plans that hold in those of `arrival_orders`. Every fourth is a plain shuffle."""
-    number = min(max(MAX_DECISIONS // max(len(pods), 1), LEAST_SPARE), MAX_SPARE)
+    number = min(max(MAX_DECISIONS // (trials.weight * max(len(pods), 1)), LEAST_SPARE), MAX_SPARE)
     sizes = _sizes(demand)
     distinct = sorted({sizes[pod.id] for pod in pods})
     ranks = {pod.id: distinct.index(sizes[pod.id]) / max(len(distinct) - 1, 1) for pod in pods}

@@ -126,9 +126,11 @@ class ShrinkProgram:
 
     def __init__(self, trials: DrainTrials, worth: Mapping[str, float]) -> None:
         self._trials = trials
-        self._worth = {name: each for name, each in worth.items() if not _is_held(trials, name)}
         nodes = trials.cluster.nodes
         self._rows = [row for row in range(nodes.height) if nodes.alive[row]]
+        if len(self._rows) > MAX_PAIRS:
+            worth = {}  # Hot: with one kind of pods there are too many pairs already
+        self._worth = {name: each for name, each in worth.items() if not _is_held(trials, name)}
         self._choices = [nodes.row_book[name] for name in self._worth]
         self._kinds: dict[tuple[int, int], list[tuple[int, Pod]]] = {}
         for name, row in zip(self._worth, self._choices, strict=True):

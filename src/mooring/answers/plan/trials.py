@@ -139,6 +139,9 @@ def broken_gang(cluster: Cluster, leaving: Sequence[Pod]) -> str:
 Additions = tuple[int, ...]
 """How many nodes of each offer."""
 ANY_OF_THEM = DecideOptions(by_seed)
+LARGE_CLUSTER = 5000
+"""With more nodes than these, a decision counts for the square of their ratio, 16 with 20,000 nodes: each takes longer, and
+so does all that comes before and after a search."""
 
 
 @dataclass(slots=True)
@@ -241,8 +244,10 @@ class NodeTrials:
         self.offers = offers
         self._taken = set(placer.cluster.nodes.row_book)
         self.gangs = GangUnits(placer.cluster)
+        self.weight = max(1, round((placer.cluster.nodes.alive_count / LARGE_CLUSTER) ** 2))
+        """For how many decisions each one counts."""
         self.decisions = 0
-        """How many decisions were made: what a search is bounded by."""
+        """How many decisions were made, with their weight: what a search is bounded by."""
 
     @property
     def cluster(self) -> Cluster:
@@ -380,7 +385,7 @@ class NodeTrials:
         if tries.is_vain(pod, helped):
             tries.left.append(pod)
             return
-        self.decisions += 1
+        self.decisions += self.weight
         outcome = self._placer.place(pod, within)
         if isinstance(outcome, Placement):
             tries.placed.append((pod, outcome))

@@ -59,8 +59,19 @@ class SchedulerView:
         self._runners = build_runners(offline, loaded.registry, services, loaded.gates)
         self.decisions = 0
         """How many decisions were made: what a search is bounded by."""
-        for item in sorted(loaded.objects if objects is None else objects, key=lambda item: not isinstance(item, Node)):
+        self._begin_with(loaded.objects if objects is None else objects)
+
+    def _begin_with(self, objects: Iterable[KubeObject]) -> None:
+        """Put the objects: nodes first, and pods on nodes last, all at once unless two of them contradict each other."""
+        placed: dict[str, Pod] = {}
+        for item in sorted(objects, key=lambda item: not isinstance(item, Node)):
+            if isinstance(item, Pod) and item.spec.node_name and self.cluster.groups is None:
+                other = placed.setdefault(item.id, item)
+                if other is item:
+                    continue
+                self._put(other)  # the next one is refused
             self._put(item)
+        self.cluster.fill(placed.values())
 
     def _put(self, item: KubeObject) -> None:
         try:

@@ -27,6 +27,7 @@ from mooring.model.names import is_scalar_resource
 from mooring.model.node import Node
 from mooring.model.pod import Pod
 from mooring.model.quantity import MAX_AMOUNT, parse_or, to_amount, to_int, to_milli
+from mooring.model.shape import PodShape
 
 Column = NDArray[np.int64]
 Mask = NDArray[np.bool_]
@@ -42,6 +43,9 @@ MAX_SUM = 1 << 61
 MAX_PLACES = 1024
 """Combinations of resources whose places are remembered: pods request a handful of combinations, if they are not made to
 differ."""
+
+_FEW_CELLS = 16
+"""Up to so many cells are written one by one: to look at all cells of a line, so that no sum overflows, takes longer."""
 
 Beyond = dict[tuple[int, int], int]
 """(Resource, row) -> the exact sum, where it is beyond MAX_SUM."""
@@ -245,6 +249,23 @@ class ResourceAmounts:
                 if not is_sketch:
                     add_exactly(self.scored, self._scored_beyond, index, row, change * scored)
 
+    def add_many(self, rows_of: Mapping[PodShape, Sequence[int]]) -> None:
+        """Count pods as `add` does one by one (+1): by shape, the row of each of its pods."""
+        grouped: dict[tuple[tuple[str, tuple[int, int]], ...], list[int]] = {}
+        for shape, rows in rows_of.items():
+            grouped.setdefault(tuple(shape.held.items()), []).extend(rows)
+        for held, rows in grouped.items():
+            for name, amounts in held:
+                index = self.resource_book.get(name)
+                if index is not None:
+                    for matrix, beyond, amount in zip(
+                        (self.requested, self.scored),
+                        (self._requested_beyond, self._scored_beyond),
+                        amounts,
+                        strict=True,
+                    ):
+                        _add_to_rows(matrix, beyond, index, rows, amount)
+
     def count_anew(self, row: int) -> None:
         """Sum up a row from the pods that are on it: counting failed halfway."""
         _clear_row(self.requested, row)
@@ -359,6 +380,17 @@ def _clear_lines(matrix: Column, places: Iterable[int]) -> None:
             matrix[place] = 0
         else:
             matrix[place, np.flatnonzero(matrix[place])] = 0
+
+
+def _add_to_rows(matrix: Column, beyond: Beyond, index: int, rows: Sequence[int], amount: int) -> None:
+    """Add an amount to a line, at each of these rows: a row that is there twice gets it twice. Single cells are asked only
+    where the sum of all amounts could be beyond MAX_SUM."""
+    line = matrix[index]
+    if beyond or len(rows) < _FEW_CELLS or int(np.abs(line).max()) + abs(amount) * len(rows) > MAX_SUM:
+        for row in rows:
+            add_exactly(matrix, beyond, index, row, amount)
+    else:
+        np.add.at(line, np.array(rows, np.intp), amount)
 
 
 def add_exactly(matrix: Column, beyond: Beyond, index: int, row: int, change: int) -> None:

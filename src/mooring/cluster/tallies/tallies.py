@@ -1,5 +1,6 @@
 """Pod counts by row, kept up to date as pods come and go: how many pods of a node match a selector, or carry a term."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
@@ -175,6 +176,27 @@ class PodTallies:
         self._count_label_set(pod, row, change)
         if pod.spec.affinity is not None:
             self.terms.add(pod, row, change)
+
+    def add_many(self, pods: Sequence[Pod], rows: Sequence[int]) -> None:
+        """Count pods in, as `add` does one by one; `rows` has the row of each."""
+        self._census = None
+        rows_of: dict[LabelSet, list[int]] = {}
+        for pod, row in zip(pods, rows, strict=True):
+            if pod.is_terminating:
+                self.add(pod, row, 1)
+                continue
+            rows_of.setdefault(pod.label_set, []).append(row)
+            if pod.spec.affinity is not None:
+                self.terms.add(pod, row, 1)
+        for label_set, counted in rows_of.items():
+            where = self._label_sets.get(label_set) or self._enter(label_set)
+            if where.tallies is None:
+                where.tallies = self._links_of(label_set)
+            for row_change in Counter(counted).items():
+                row, count = row_change
+                where.rows[row] = where.rows.get(row, 0) + count
+                for tally, _ in where.tallies:
+                    tally.add(row_change)
 
     def matching(self, predicates: tuple[PodPredicate, ...], with_terminating: bool) -> PodCounts:
         """The counts of pods that meet all the predicates. Good until pods come or go."""

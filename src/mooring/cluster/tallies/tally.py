@@ -67,6 +67,10 @@ class Tally:
         """By row. Do not write to it."""
         return self._dense if self._sparse is None else _as_dense(self._sparse, self._capacity)
 
+    def count(self, row: int) -> int:
+        """How many pods a row has."""
+        return self._dense.item(row) if self._sparse is None else self._sparse.get(row, 0)
+
     @property
     def rows_and_counts(self) -> tuple[NDArray[np.intp], RowCounts]:
         """The rows that have pods, and their counts."""

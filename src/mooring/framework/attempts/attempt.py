@@ -3,7 +3,7 @@
 Whatever a plugin raises ends the attempt with that plugin named; never the scheduler.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import lru_cache, partial
 from typing import TypeVar
 
@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from mooring.cluster.columns.kernels import Mask, weigh
+from mooring.cluster.columns.kernels import Integers, Mask, weigh
 from mooring.framework.contract.context import SchedulingContext
 from mooring.framework.contract.plugin_caller import ERROR, SUCCESS
 from mooring.framework.contract.points import (
@@ -38,9 +38,10 @@ from mooring.framework.kept.asking import (
     scoring,
 )
 from mooring.framework.kept.best_rows import MaskedTotals
-from mooring.framework.kept.feasible import NARROWED_OUT, PASSED, FeasibleRows, with_value
+from mooring.framework.kept.feasible import NARROWED_OUT, PASSED, FeasibleRows, First, with_value
 from mooring.framework.kept.memo import ASK, ShapeMemo
 from mooring.framework.kept.prepared import PreparedProfile, PrePoints
+from mooring.framework.kept.score_by_group import BestOfGroups, groups_of
 from mooring.framework.kept.score_by_value import ValueScores, ask_score_by_value
 
 C = TypeVar("C")
@@ -268,16 +269,18 @@ class Attempt:
         feasible = FeasibleRows.of(rows, count_rows(self.context, rows))
         return self._pre_score_and_score(feasible, partial(self._totals, explain=explain))
 
-    def best(self, verdicts: Verdicts) -> ScoreCard | MaskedTotals | None:
+    def best(self, verdicts: Verdicts, takes_first: bool = False) -> ScoreCard | MaskedTotals | BestOfGroups | None:
         """Score the nodes that passed, where only the best one is wanted; None: fewer than two passed, or a plugin of the
-        profile has the last word about their totals."""
+        profile has the last word about their totals. With `takes_first`, the first row is taken of those with the highest
+        total."""
         if self.runner.judge is not None:
             return None
         is_for_all = self._rejects_nothing(verdicts)
         feasible = FeasibleRows.all(len(verdicts.first)) if is_for_all else FeasibleRows(verdicts.first)
         if feasible.count < 2:
             return None
-        return self._pre_score_and_score(feasible, self._find_best)
+        kept = verdicts.first if takes_first and verdicts.first is verdicts.kept else None
+        return self._pre_score_and_score(feasible, partial(self._find_best, kept))
 
     def _pre_score_and_score(self, feasible: FeasibleRows, score: Callable[[FeasibleRows], C]) -> C:
         """Run both points of scoring. `score` sums the scores in one of two ways."""
@@ -325,14 +328,20 @@ class Attempt:
             )
         return found
 
-    def _find_best(self, feasible: FeasibleRows) -> ScoreCard | MaskedTotals:
-        """Hot: where all asked scores give one number for all nodes, only what is kept tells nodes apart."""
+    def _find_best(self, first: First | None, feasible: FeasibleRows) -> ScoreCard | MaskedTotals | BestOfGroups:
+        """Hot: where all asked scores give one number for all nodes, only what is kept tells nodes apart. `first` are the
+        kept first rejections, if they alone decide which rows are feasible and the first of the best rows is wanted."""
         context = self.context
         kept_sum, added, parts = self._memo.score_sum(context), 0, []
         kept = kept_sum
-        by_value = self._scores_by_value(feasible)
         known = self._memo.pre_score_outcomes
-        for index, plugin in self.runner.asked_scores if known is None else known.asked_next:
+        asked = self.runner.asked_scores if known is None else known.asked_next
+        if first is not None and self.runner.scores_by_group:
+            grouped = self._best_of_groups(asked, first, kept, feasible)
+            if grouped is not None:
+                return grouped
+        by_value = self._scores_by_value(feasible)
+        for index, plugin in asked:
             if plugin.name not in self._no_score and index not in by_value:
                 weighted = self._weighted(index, plugin, feasible)
                 if isinstance(weighted, int):
@@ -350,6 +359,30 @@ class Attempt:
         totals = feasible.mask(kept_sum, is_own=kept_sum is not kept)
         best = self._memo.best_rows(context.nodes, kept) if totals is kept else None
         return MaskedTotals(totals, added, feasible.count, best)
+
+    def _best_of_groups(
+        self, asked: Iterable[tuple[int, ScorePlugin]], first: First, kept: Integers, feasible: FeasibleRows
+    ) -> BestOfGroups | None:
+        """The best row, where one of the asked plugins scores groups of rows that are followed, and the others give one
+        number for all nodes. None: the rows have to be scored."""
+        index, plugin = self.runner.scores_by_group[0]
+        if plugin.name in self._no_score or not concerns(plugin, self.context, scoring):
+            return None
+        groups = groups_of(plugin, self.context)
+        grouped = None if groups is None else self._memo.grouped(self.context.nodes, groups, first, kept)
+        if grouped is None:
+            return None
+        added = 0
+        for other, each in asked:
+            if other != index and each.name not in self._no_score:
+                weighted = self._weighted(other, each, feasible)
+                if not isinstance(weighted, int):
+                    return None
+                added += weighted
+        best = grouped.best(plugin, self.context, self.runner.weights[index])
+        if best is not None:
+            best.total += added
+        return best
 
     def _scores_by_value(self, feasible: FeasibleRows) -> dict[int, ValueScores]:
         """By index of a plugin: its scores, where they follow from a label and most nodes are feasible."""

@@ -28,6 +28,7 @@ from mooring.framework.kept.part_memo import (
     PartOutcomes,
     PartQuestions,
 )
+from mooring.framework.kept.score_by_group import GroupedRows, RowGroups
 from mooring.model.shape import PodPart
 
 MEMO_OVERHEAD_BYTES = 10_000
@@ -146,7 +147,7 @@ class _CombinedColumn:
         nodes: NodeTable,
         sources: Sequence[NDArray[Any]],
         dtype: type[np.signedinteger[Any]],
-        combine: Callable[[Rows], NDArray[Any]],
+        combine: Callable[[Rows], NDArray[Any] | int],
     ) -> None:
         """`combine` gives the values of some rows; it reads the sources, and what else is noted in the log of touches."""
         is_same = len(sources) == len(self._sources) and all(map(is_, sources, self._sources))
@@ -207,6 +208,7 @@ class ShapeMemo:
     _combined_first: _CombinedColumn | None = None
     _combined_sum: _CombinedColumn | None = None
     _best: BestRows | None = None
+    _grouped: GroupedRows | None = None
 
     def __init__(
         self, parts: tuple[PartMemo, ...], places: Mapping[PodPart, int], byte_count: ByteCount | None = None
@@ -260,7 +262,10 @@ class ShapeMemo:
         """Combine the columns of several parts: the first filter of all parts that rejects a row is the one with the lowest
         index."""
 
-        def combine(rows: Rows) -> First:
+        def combine(rows: Rows) -> First | int:
+            if not isinstance(rows, slice) and len(rows) == 1:  # Hot: as a rule; arrays of one take three times as long
+                row = rows.item(0)
+                return min([PASSED if nodes.alive.item(row) else DEAD, *(source.item(row) for source in sources)])
             first = np.where(nodes.alive[rows], np.int8(PASSED), np.int8(DEAD))  # DEAD is less than any index
             for source in sources:
                 np.minimum(first, source[rows], out=first)
@@ -311,6 +316,19 @@ class ShapeMemo:
         best.refresh(nodes, totals)
         return best
 
+    def grouped(self, nodes: NodeTable, groups: RowGroups, first: First, kept: Integers) -> GroupedRows | None:
+        """The rows by group, up to date; None: they are not followed yet, or there are too many groups. `first` and `kept`
+        are what `first_rejections` and `score_sum` have returned.
+
+        Hot: groups are followed from the second pod in a row that asks for them, because pods of one shape may have
+        other labels each, and then every attempt would group all rows.
+        """
+        grouped = self._grouped
+        if grouped is None or not grouped.are_for(nodes, groups):
+            self._grouped = GroupedRows(nodes, groups)
+            return None
+        return grouped if grouped.refresh(first, kept) else None
+
     def _combine_sum(self, nodes: NodeTable, sources: list[Integers]) -> Integers:
         """Combine the columns of several parts: the sum of their weighted scores by row. 32-bit integers are used if all
         parts have them."""
@@ -338,9 +356,12 @@ class ShapeMemo:
 
     @property
     def own_bytes(self) -> int:
-        first, total = self._combined_first, self._combined_sum
+        first, total, grouped = self._combined_first, self._combined_sum, self._grouped
         return (
-            MEMO_OVERHEAD_BYTES + (0 if first is None else first.nbytes) + (0 if total is None else total.nbytes)
+            MEMO_OVERHEAD_BYTES
+            + (0 if first is None else first.nbytes)
+            + (0 if total is None else total.nbytes)
+            + (0 if grouped is None else grouped.nbytes)
         )  # Hot: asked for in every attempt, and as a rule there is neither
 
     def note_bytes(self) -> None:

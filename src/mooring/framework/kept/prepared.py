@@ -31,6 +31,7 @@ from mooring.framework.kept.part_memo import (
     integers_for,
     outcomes_of_skips,
 )
+from mooring.framework.kept.score_by_group import ScoreByGroup
 from mooring.framework.kept.score_by_value import ScoreByValue
 from mooring.framework.profile.profiles import Profile
 from mooring.model.pod import Pod
@@ -151,6 +152,10 @@ class PreparedProfile:
         self.asked_scores = [(index, plugin) for index, plugin in enumerate(self.scores) if index not in self.summed]
         """The score plugins whose part of the total is worked out in each attempt, with their place in the order."""
         self.pre_score_book = OutcomeBook(PRE_SCORE, self.parts, asked[1], self.asked_scores)
+        self.scores_by_group = [
+            (index, plugin) for index, plugin in self.asked_scores if isinstance(plugin, ScoreByGroup)
+        ]
+        """Score plugins in `asked_scores` that may tell rows apart by groups."""
         self.scores_by_value = [
             (index, plugin) for index, plugin in self.asked_scores if isinstance(plugin, ScoreByValue)
         ]

@@ -8,18 +8,15 @@ answer for a node depends on all of them. The counts come from tallies that the 
 only the comparison with the minimum is done in each attempt.
 """
 
-import math
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any
 from weakref import WeakKeyDictionary
 
-import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
 from mooring.cluster.cluster import Cluster
 from mooring.cluster.columns.kernels import Integers, Ints, Mask, round_half_away
-from mooring.cluster.columns.labels import ABSENT, LabelColumn
+from mooring.cluster.columns.labels import LabelColumn
 from mooring.cluster.tallies.tallies import PodTallies
 from mooring.framework.config.args import PodTopologySpreadArgs
 from mooring.framework.contract.context import KeptValues, SchedulingContext
@@ -57,6 +54,7 @@ from mooring.framework.contract.status import (
     curable,
     final,
 )
+from mooring.framework.kept.score_by_group import PresentGroups, RowGroups, ScoreByGroup
 from mooring.framework.kept.score_by_value import ScoreByValue
 from mooring.model.names import HOSTNAME
 from mooring.model.node import COMPARISON_GATE
@@ -71,18 +69,8 @@ from mooring.plugins.affinity.spread_constraints import (
     own_constraints,
     selector_source_version,
 )
-from mooring.plugins.affinity.spread_counts import (
-    LABEL_MISSING,
-    Counted,
-    SkewChecks,
-    count_rows,
-    count_values,
-    counted_by,
-)
-
-Reals = NDArray[np.floating[Any]]
-
-_NO_VALUES: Reals = np.zeros(0)
+from mooring.plugins.affinity.spread_counts import LABEL_MISSING, SkewChecks, counted_by
+from mooring.plugins.affinity.spread_scores import SoftScores, codes_of
 
 _FEW = 24
 """Largest number of scores that are normalized one by one, without arrays."""
@@ -91,7 +79,7 @@ Keep = Callable[[Hashable, Callable[[], Constraints]], Constraints]
 """Gives what is kept for the pod's shape under a key, and builds it when there is nothing yet."""
 
 
-class PodTopologySpread(PreFilterExtensions, FilterPlugin, PreScorePlugin, ScoreByValue):
+class PodTopologySpread(PreFilterExtensions, FilterPlugin, PreScorePlugin, ScoreByValue, ScoreByGroup):
     """PreFilter and PreScore count, Filter and Score look the domain of each row up; AddPod and RemovePod serve
     what-ifs."""
 
@@ -167,19 +155,16 @@ class PodTopologySpread(PreFilterExtensions, FilterPlugin, PreScorePlugin, Score
         require_all = self._by_list or bool(context.shape.spread_constraints)
         counted = counted_by(context, constraints, SOFT, require_all, self._compares)
         ignored = counted.lacking[rows] if require_all and counted.is_any_lacking else None
-        parts = (
-            [] if ignored is not None and ignored.all() else _soft_parts(context, constraints, counted, rows, ignored)
-        )
-        context.state.write((self.name, "soft"), parts)
+        context.state.write((self.name, "soft"), SoftScores(constraints, counted, rows, ignored))
         context.state.write((self.name, "ignored"), ignored)
         return None
 
     def score(self, context: SchedulingContext, rows: Rows) -> Scores | None:
         """Raw score of a row: the sum over the soft constraints, rounded as upstream does. A lower sum means fewer matching
         pods in the domains of the node."""
-        parts: list[SoftPart] = context.state.read((self.name, "soft"))
+        parts = self._soft(context).parts(context)
         if len(parts) == 1 and parts[0].by_row is None:  # Hot: as a rule; then few values are rounded, and not all rows
-            return parts[0].rounded().take(_codes(parts[0].column, rows))
+            return parts[0].rounded().take(codes_of(parts[0].column, rows))
         total = np.zeros(len(context.nodes.alive[rows]))
         for part in parts:
             total += part.score(rows)
@@ -187,10 +172,22 @@ class PodTopologySpread(PreFilterExtensions, FilterPlugin, PreScorePlugin, Score
 
     def score_by_value(self, context: SchedulingContext) -> tuple[LabelColumn, Integers] | None:
         """As a rule there is one constraint, not about host names, and all nodes have its label."""
-        parts: list[SoftPart] = context.state.read((self.name, "soft"))
-        if len(parts) != 1 or parts[0].by_row is not None or context.state.read((self.name, "ignored")) is not None:
+        soft = self._soft(context)
+        if len(soft.constraints) != 1 or soft.constraints[0].key == HOSTNAME or soft.ignored is not None:
             return None
-        return parts[0].column, parts[0].rounded()
+        part = soft.parts(context)[0]
+        return part.column, part.rounded()
+
+    def row_groups(self, context: SchedulingContext) -> RowGroups | None:
+        """As a rule a pod without constraints of its own has the default ones: about host names, and about zones."""
+        return self._soft(context).groups(context)
+
+    def score_groups(self, context: SchedulingContext, present: PresentGroups) -> Scores:
+        return self._soft(context).score_groups(context, present)
+
+    def _soft(self, context: SchedulingContext) -> SoftScores:
+        soft: SoftScores = context.state.read((self.name, "soft"))
+        return soft
 
     def normalize(self, context: SchedulingContext, scores: Scores, rows: Rows) -> Scores:
         """Turn counts into scores: the fewer pods the better, (highest + lowest - count) * 100 / highest, as upstream;
@@ -258,74 +255,6 @@ def _fewer_is_better(scores: list[int]) -> Ints:
     if highest == 0:
         return np.full(len(scores), 100, np.int64)
     return np.array([(highest + lowest - score) * 100 // highest for score in scores], np.int64)
-
-
-class SoftPart(msgspec.Struct):
-    """Contribution of one soft constraint to the scores. It is one number for each value of the label of the constraint; for
-    the host name label it is one number for each row, because each host is its own domain and nothing has to be summed."""
-
-    column: LabelColumn
-    by_value: Reals
-    by_row: Reals | None
-
-    def rounded(self) -> Ints:
-        """Rounded contribution for each value of the label. It is the whole score if this constraint is the only one."""
-        return round_half_away(self.by_value.astype(np.float64))
-
-    def score(self, rows: Rows) -> Reals:
-        """The part of each row, before rounding. A node without the label gets nothing from this constraint."""
-        codes = _codes(self.column, rows)
-        scores: Reals = self.by_value[codes] if self.by_row is None else self.by_row[rows] * (codes != ABSENT)
-        return scores
-
-
-def _codes(column: LabelColumn, rows: Rows) -> NDArray[np.int32]:
-    """The values of a label on these rows. Hot: `take` needs half the time that indexing needs."""
-    return column.codes[rows] if isinstance(rows, slice) else column.codes.take(rows)
-
-
-def _soft_parts(
-    context: SchedulingContext, constraints: Constraints, counted: Counted, rows: Rows, ignored: Mask | None
-) -> list[SoftPart]:
-    """For each constraint count * log(domains + 2) + (maxSkew - 1), as upstream's scoreForCount.
-
-    The logarithm (upstream's topologyNormalizingWeight) makes up for labels with many values having few pods in each,
-    so that hosts and zones weigh alike. `maxSkew - 1` makes a larger tolerated skew matter less.
-    """
-    parts = []
-    for constraint, eligible in zip(constraints, counted.eligible, strict=True):
-        column, base = eligible.column, constraint.max_skew - 1
-        weight = math.log(_domain_count(context, column, rows, ignored) + 2)
-        if constraint.key == HOSTNAME:
-            parts.append(SoftPart(column, _NO_VALUES, count_rows(context, constraint, counted.is_few) * weight + base))
-            continue
-        by_value = count_values(context, constraint, eligible, counted.is_few) * weight + base
-        by_value[ABSENT] = 0.0
-        parts.append(SoftPart(column, by_value, None))
-    return parts
-
-
-def _domain_count(context: SchedulingContext, column: LabelColumn, rows: Rows, ignored: Mask | None) -> int:
-    """How many values of the label there are among the feasible nodes; for host names, how many nodes.
-
-    Parity: a node without the label counts as having the empty value.
-    """
-    if ignored is None and isinstance(rows, slice):  # Hot: all nodes are feasible, so only nodes can change it
-        key = ("domains", column.key, rows.stop)
-        return context.of_nodes(key, lambda: _count_domains(column, column.codes[rows]), PodPart.SPREAD)
-    codes = _codes(column, rows)
-    return _count_domains(column, codes if ignored is None or not ignored.any() else codes[~ignored])
-
-
-def _count_domains(column: LabelColumn, codes: NDArray[np.int32]) -> int:
-    """Number of domains among these nodes. For the host name label each node is a domain of its own. Parity: nodes without
-    the label and nodes with an empty value count as one domain."""
-    if column.key == HOSTNAME:
-        return len(codes)
-    present = np.bincount(codes, minlength=column.width)
-    count = int(np.count_nonzero(present))
-    empty = column.value_book.get("")
-    return count - 1 if empty is not None and present[ABSENT] and present[empty] else count
 
 
 # ---- Queueing hints: a pod that PodTopologySpread rejected waits until something that a hard constraint counts has
