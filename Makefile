@@ -30,13 +30,15 @@ COMPILE = $(VENV)-lock/bin/uv pip compile --no-config --quiet --upgrade --univer
 	--custom-compile-command 'make lock'
 AS_LOCKED = $(COMPILE) --python-version 3.11 --constraint $(LOCK)
 
-.PHONY: run test check lint types tests fast-tests soak coverage lock hooks docs reference dist version chart web programs screenshots
+.PHONY: run test check lint types tests fast-tests soak coverage lock hooks docs reference dist version chart web screenshots
+.PHONY: programs early-programs
 .PHONY: bench bench-baseline bench-scale bench-compare performance bench-up bench-live bench-one-object mutants figures costly format clean
 
 run: $(RUNS)  ## start a cluster, apply the examples, and show pods placed, one pending, and a preemption
 	$(VENV)/bin/mooring up --exec 'exec $(PY) examples/up/demonstration.py'
 
-test: lint  ## everything CI runs: lint, and types beside all tests
+test:  ## everything CI runs: lint, and types beside all tests
+	@$(MAKE) --no-print-directory --jobs 2 lint early-programs
 	$(call BESIDE_TYPES,tests)
 
 check: lint  ## the inner loop: lint, and types beside the fast tests
@@ -62,6 +64,9 @@ web:  ## build the dashboard (web/) into src/mooring/dashboard/web/, after its o
 	npm --prefix web ci
 	npm --prefix web test
 	npm --prefix web run build
+
+early-programs:  # packages of Debian and npm arrive while those of Python do
+	@python3 tests/programs.py early
 
 programs: $(READY)  ## install the programs that tests need and that are missing, where that is possible
 	@$(PY) tests/programs.py

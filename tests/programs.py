@@ -1,6 +1,7 @@
 """Programs that tests run and that a machine may lack. A test asks for them here, and one table says how to get each.
 
-    python tests/programs.py    # installs those that are missing, where it may: `make tests` calls it first
+    python tests/programs.py         # installs those that are missing, where it may, and says what stays missing
+    python3 tests/programs.py early  # only installs: `make test` does it while packages of Python arrive
 
 A test whose program is missing is skipped with one sentence. Nothing is installed while tests are collected or run.
 """
@@ -11,9 +12,10 @@ import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-import pytest
+if TYPE_CHECKING:
+    import pytest
 
 ROOT: Final = Path(__file__).parent.parent
 BESIDE: str = str(Path(sys.executable).parent)
@@ -44,6 +46,8 @@ class Program:
     def required(self) -> str:
         """The path. Skips the test that asks where the program is missing."""
         if (path := self.path()) is None:
+            import pytest
+
             pytest.skip(self.missing())
         return path
 
@@ -69,8 +73,10 @@ WEB_PACKAGES: Final = Program("web/node_modules", "`make test` makes it where np
 PROGRAMS: Final = (BASH, ZSH, FISH, GIT, MAKE, CHROMIUM, KUBECTL, PROMTOOL, HELM, NODE, WEB_PACKAGES)
 
 
-def needs(*programs: Program) -> pytest.MarkDecorator:
+def needs(*programs: Program) -> "pytest.MarkDecorator":
     """Skips a test where one of the programs is missing."""
+    import pytest
+
     reasons = [program.missing() for program in programs if program.path() is None]
     return pytest.mark.skipif(bool(reasons), reason=" ".join(reasons[:1]))
 
@@ -79,11 +85,15 @@ def needs(*programs: Program) -> pytest.MarkDecorator:
 
 
 def install_missing() -> None:
-    """Install what can be installed, and print a line for each program that stays missing. Never fails."""
+    """Install what can be installed. Never fails."""
     for program in PROGRAMS:
         if program.path() is None and (command := _installation(program)):
             print(f"{program.name} is missing: running {' '.join(command)}", flush=True)
             _run(command)
+
+
+def tell_missing() -> None:
+    """Print a line for each program that stays missing."""
     for program in PROGRAMS:
         if program.path() is None:
             print(f"Tests are skipped, because {program.missing()}", flush=True)
@@ -118,3 +128,5 @@ def _succeeds(command: list[str]) -> bool:
 
 if __name__ == "__main__":
     install_missing()
+    if sys.argv[1:] != ["early"]:
+        tell_missing()

@@ -13,7 +13,6 @@ import os
 import shlex
 import signal
 import ssl
-import subprocess
 import sys
 import tempfile
 import threading
@@ -22,11 +21,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 from urllib.parse import urlencode, urlsplit
 
 import yaml
 
+from forked_commands import Started, start_mooring
 from mooring.app.up import EmbeddedService, ServiceSettings, serving
 from mooring.controllers.nodes.simulated_nodes import missing_nodes
 from mooring.embedded.embedded_cluster import EmbeddedCluster, EmbeddedSettings
@@ -175,7 +175,7 @@ class Client:
 class Process(Client):
     """A cluster in another process."""
 
-    popen: "subprocess.Popen[str] | None" = None
+    popen: Started | None = None
     log: Path = Path()
 
     def kill(self) -> None:
@@ -192,7 +192,7 @@ class Process(Client):
 
 
 def command(*arguments: str) -> list[str]:
-    """`mooring` with these arguments, as it is in the tree."""
+    """`mooring` with these arguments, as it is in the tree. `start_mooring()` does the same with less work."""
     return [sys.executable, "-m", "mooring.cli.main", *arguments]
 
 
@@ -203,29 +203,26 @@ def a_process(*arguments: str) -> Iterator[Process]:
         log = Path(scratch) / "log"
         home = [] if "--kubeconfig" in arguments else ["--kubeconfig", str(Path(scratch) / "kubeconfig")]
         port = [] if "--port" in arguments else ["--port", "0"]
-        with log.open("w") as stderr:
-            popen = subprocess.Popen(
-                command("up", "-q", *port, *home, *arguments), stdout=subprocess.PIPE, stderr=stderr, text=True
-            )
-        try:
-            yield Process(_announced(popen), popen=popen, log=log)
-        except BaseException:
-            print(f"--- what the cluster logged\n{log.read_text()}---", file=sys.stderr)
-            raise
-        finally:
-            popen.kill()
-            popen.wait(PATIENCE_S)
-            if popen.stdout is not None:
-                popen.stdout.close()
+        reading, writing = os.pipe()
+        with os.fdopen(reading) as told, log.open("w") as stderr:
+            with os.fdopen(writing, "w") as stdout:
+                popen = start_mooring("up", "-q", *port, *home, *arguments, stdout=stdout, stderr=stderr)
+            try:
+                yield Process(_announced(popen, told), popen=popen, log=log)
+            except BaseException:
+                print(f"--- what the cluster logged\n{log.read_text()}---", file=sys.stderr)
+                raise
+            finally:
+                popen.kill()
+                popen.wait()
 
 
-def _announced(popen: "subprocess.Popen[str]") -> Path:
+def _announced(popen: Started, told: IO[str]) -> Path:
     """Where the kubeconfig is: the cluster says so once it can be reached."""
-    assert popen.stdout is not None
     timer = threading.Timer(PATIENCE_S, popen.kill)
     timer.start()
     try:
-        line = popen.stdout.readline()
+        line = told.readline()
     finally:
         timer.cancel()
     assert line.startswith("export KUBECONFIG="), f"the cluster did not start: {line!r}"

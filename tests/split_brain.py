@@ -26,6 +26,7 @@ from typing import Any
 
 from aiohttp import web
 
+from forked_commands import Started, start_mooring
 from mooring.apiclient.client import ApiClient
 from mooring.apiclient.connection_settings import ConnectionSettings
 from mooring.apiclient.kubeconfig.loading import find_connection
@@ -125,16 +126,20 @@ class Instance:
         self.log = directory / f"instance-{number}.log"
         self._kubeconfig = directory / f"kubeconfig-{number}"
         self._kubeconfig.write_text(json.dumps(_kubeconfig(witness.url)))
-        self._environment = {**os.environ, **({"PYTHONPATH": python_path} if python_path else {})}
-        self.process: subprocess.Popen[bytes] | None = None
+        self._python_path = python_path
+        self.process: subprocess.Popen[bytes] | Started | None = None
 
     def start(self) -> None:
         flags = [f"--kubeconfig={self._kubeconfig}", "--secure-port=0", "-v=2"]
         flags += [f"--leader-elect-lease-duration={LEASE_S}s", f"--leader-elect-renew-deadline={RENEW_S}s"]
         flags += [f"--leader-elect-retry-period={int(RETRY_S * 1000)}ms"]
         with self.log.open("ab") as output:
-            command = [sys.executable, "-m", "mooring.cli.main", "run", *flags]
-            self.process = subprocess.Popen(command, stdout=output, stderr=output, env=self._environment)
+            if self._python_path:
+                command = [sys.executable, "-m", "mooring.cli.main", "run", *flags]
+                environment = {**os.environ, "PYTHONPATH": self._python_path}
+                self.process = subprocess.Popen(command, stdout=output, stderr=output, env=environment)
+            else:
+                self.process = start_mooring("run", *flags, stdout=output, stderr=output)
 
     def send(self, number: signal.Signals) -> None:
         assert self.process is not None

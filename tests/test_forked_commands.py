@@ -1,11 +1,12 @@
 """A forked command is a program of its own: arguments, streams, environment, exit status and memory."""
 
 import os
+import signal
 from pathlib import Path
 
 import pytest
 
-from forked_commands import run_mooring
+from forked_commands import run_mooring, start_mooring
 from mooring.kit.version import VERSION
 
 
@@ -36,3 +37,18 @@ def test_a_fork_that_is_killed_has_the_signal_as_its_status() -> None:
     ran = run_mooring("up", "-q", "--nodes", "1", "--port", "0", "--exec", "kill -9 $PPID")
     assert ran.returncode == -9
     assert run_mooring("--version").returncode == 0
+
+
+def test_a_command_that_runs_gets_signals_and_is_waited_for(tmp_path: Path) -> None:
+    reading, writing = os.pipe()
+    with os.fdopen(reading) as told, (tmp_path / "log").open("wb") as log:
+        home = ("--kubeconfig", tmp_path / "kubeconfig")
+        started = start_mooring("up", "-q", "--nodes", "1", "--port", "0", *home, stdout=writing, stderr=log)
+        os.close(writing)
+        assert told.readline().startswith("export KUBECONFIG=")
+        assert started.poll() is None and os.getpgid(started.pid) != os.getpgid(0)
+        with pytest.raises(TimeoutError):
+            started.wait(0)
+        started.send_signal(signal.SIGTERM)
+        assert (started.wait(), started.poll(), told.read()) == (0, 0, "")
+        started.kill()  # it has ended: no other process gets the signal

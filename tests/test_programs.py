@@ -214,6 +214,7 @@ def test_root_installs_what_is_missing_and_goes_on_where_that_fails(
 ) -> None:
     told = a_machine(tmp_path / "bin", monkeypatch, user=0)
     programs.install_missing()
+    programs.tell_missing()
     install = "install -qq -y --no-install-recommends"
     calls = [f"{install} fish", "update -qq", f"{install} fish", f"{install} zsh", "update -qq", f"{install} zsh"]
     assert told.read_text().splitlines() == [*calls, f"{install} git"]
@@ -232,12 +233,23 @@ def test_another_user_installs_nothing_and_reads_what_is_missing(
 ) -> None:
     told = a_machine(tmp_path / "bin", monkeypatch, user=1000)
     programs.install_missing()
+    programs.tell_missing()
     assert not told.exists()
     assert len(capsys.readouterr().out.splitlines()) == 3
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     (tmp_path / "bin" / "apt-get").unlink()
     programs.install_missing()
     assert not told.exists(), "and so does root on a system without apt-get"
+
+
+def test_programs_are_installed_before_python_has_its_packages(tmp_path: Path) -> None:
+    """`make test` installs them while pip works: the module may not import what only the environment has."""
+    (tmp_path / "pytest.py").write_text("raise ImportError")
+    early = [sys.executable, str(TESTS / "programs.py"), "early"]
+    ran = subprocess.run(
+        early, env={"PYTHONPATH": str(tmp_path), "PATH": ""}, capture_output=True, text=True, check=False
+    )
+    assert (ran.returncode, ran.stdout, ran.stderr) == (0, "", "")
 
 
 def test_a_command_that_hangs_is_given_up(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

@@ -6,13 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from jsonschema import validate
 from written import GROUP_GATES, Written, a_node, a_pod, a_pod_group, members
 
 import mooring
 from edited_objects import edited
+from how_many import examples
 from mooring.answers.explain.cure import Cure
 from mooring.answers.explain.cure_search import DECISIONS
 from mooring.answers.explain.explain import explain_named, explain_pod
@@ -277,7 +278,7 @@ def gangs(draw: st.DrawFn) -> list[Written]:
 
 
 @pytest.mark.slow
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(40))
 @given(gangs())
 def test_every_cure_places_the_gang_when_its_edits_are_made(objects: list[Written]) -> None:
     cluster = loaded(*objects)
@@ -288,7 +289,7 @@ def test_every_cure_places_the_gang_when_its_edits_are_made(objects: list[Writte
 
 
 @pytest.mark.slow
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(40))
 @given(gangs())
 def test_what_is_said_about_the_gang_is_what_a_simulation_does(objects: list[Written]) -> None:
     cluster = loaded(*objects)

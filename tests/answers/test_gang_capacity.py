@@ -5,12 +5,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from jsonschema import validate
 from written import GROUP_GATES, Written, a_node, a_pod, a_pod_group
 
 import mooring
+from how_many import examples
 from mooring.answers.capacity.capacity import Capacity, capacity
 from mooring.answers.capacity.filling import pod_copies
 from mooring.answers.capacity.gangs import gang_of, gangs_at_once, gangs_one_by_one
@@ -114,7 +115,7 @@ def test_the_python_call() -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(40))
 @given(st.data())
 def test_at_once_and_one_after_another_count_the_same(data: st.DataObject) -> None:
     nodes = [

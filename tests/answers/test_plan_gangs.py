@@ -1,10 +1,11 @@
 """Plans and gangs: nodes are added so that a whole gang fits, never half of it, and no drain breaks one."""
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from written import GROUP_GATES, Written, a_node, a_pod, a_pod_group, members
 
+from how_many import examples
 from mooring.answers.plan import trials as plan_trials_module
 from mooring.answers.plan.plan import Plan, plan
 from mooring.answers.plan.trials import NodeTrials, TrialPlacer, placements_of
@@ -129,7 +130,7 @@ def test_without_the_gate_a_drain_heeds_no_gang() -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(60))
 @given(st.data())
 def test_a_trial_places_whole_gangs_and_leaves_no_trace(data: st.DataObject) -> None:
     objects = [a_node(f"n{i}", data.draw(st.sampled_from(["1", "2", "5"])), "64Gi") for i in range(3)]
@@ -220,7 +221,7 @@ def test_more_members_than_the_minimum_go_to_the_rack_that_takes_most() -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(60))
 @given(st.data())
 def test_a_trial_places_each_gang_in_one_rack(data: st.DataObject) -> None:
     racks = data.draw(st.lists(st.sampled_from(["a", "b", "c", ""]), min_size=1, max_size=5))

@@ -19,10 +19,11 @@ from role_rules import Grant, Permissions, asked, permissions_of
 from asking import path_of
 from deploying import DEPLOY, Item, items_of, the
 from fault_proxy import CALM, FaultProxy
+from forked_commands import start_mooring
 from mooring.api.kinds import BY_KIND, WORKLOADS
 from mooring.apiclient.reflectors.reflector import WATCHED, watched_with
 from programs import HELM, needs
-from running_cluster import PATIENCE_S, Process, a_process, command
+from running_cluster import PATIENCE_S, Process, a_process
 
 pytestmark = [pytest.mark.slow, needs(HELM)]
 
@@ -215,7 +216,7 @@ async def run_with(cluster: Process, items: list[Item], granted: Permissions, fo
             f"--secure-port={port}",
         )
         with (folder / "log").open("wb") as log:
-            scheduler = subprocess.Popen(command(*arguments), stdout=log, stderr=log)
+            scheduler = start_mooring(*arguments, stdout=log, stderr=log)
         try:
             await asyncio.to_thread(work, cluster, port)
         finally:

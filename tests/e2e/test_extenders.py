@@ -1,7 +1,6 @@
 """A real HTTP extender on this machine, with `mooring up --config` and with `mooring run` against another process."""
 
 import json
-import subprocess
 import tempfile
 import threading
 from collections.abc import Callable, Iterator
@@ -14,7 +13,8 @@ from typing import Any
 import pytest
 import yaml
 
-from running_cluster import PATIENCE_S, Client, Process, a_process, command
+from forked_commands import run_mooring, start_mooring
+from running_cluster import PATIENCE_S, Client, Process, a_process
 
 pytestmark = pytest.mark.slow
 
@@ -93,7 +93,7 @@ def run(config: JsonObject) -> Iterator[Process]:
         file.write_text(yaml.safe_dump(config))
         flags = ("--leader-elect=false", "--secure-port=0", "--kubeconfig", str(cluster.kubeconfig))
         with log.open("w") as stderr:
-            popen = subprocess.Popen(command("run", "--config", str(file), *flags), stderr=stderr)
+            popen = start_mooring("run", "--config", file, *flags, stdout=stderr, stderr=stderr)
         try:
             yield cluster
         except BaseException:
@@ -243,11 +243,6 @@ def test_what_cannot_be_configured_is_refused_at_the_start() -> None:
     with tempfile.TemporaryDirectory(prefix="mooring-test-") as scratch:
         file = Path(scratch) / "config.yaml"
         file.write_text(yaml.safe_dump(a_config(Extender("https://127.0.0.1:1"), filterVerb="filter", tlsConfig=tls)))
-        done = subprocess.run(
-            command("up", "-q", "--port", "0", "--config", str(file)),
-            capture_output=True,
-            text=True,
-            timeout=PATIENCE_S,
-        )
+        done = run_mooring("up", "-q", "--port", "0", "--config", file)
     assert done.returncode == 2
     assert "specifying a root certificates file with the insecure flag is not allowed" in done.stderr

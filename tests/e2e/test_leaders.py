@@ -3,29 +3,29 @@
 import os
 import re
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import pytest
 
+from forked_commands import Started, start_mooring
+from how_many import IS_SOAK
 from running_cluster import Process, a_process
 
 pytestmark = pytest.mark.slow
 
 PODS = "/api/v1/namespaces/default/pods"
 LEASE = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/kube-scheduler"
-COUNT = 300
+COUNT = 300 if IS_SOAK else 100
 LEASE_S, RENEW_S, RETRY_S = 3, 2, 1
 PATIENCE_S = 60
 
 
 @contextmanager
-def a_scheduler(cluster: Process, log: Path) -> Iterator["subprocess.Popen[bytes]"]:
+def a_scheduler(cluster: Process, log: Path) -> Iterator[Started]:
     """`mooring run` with a short lease."""
     arguments = [
         *("run", "-v=2", "--secure-port=0", f"--kubeconfig={cluster.kubeconfig}"),
@@ -34,16 +34,12 @@ def a_scheduler(cluster: Process, log: Path) -> Iterator["subprocess.Popen[bytes
         f"--leader-elect-retry-period={RETRY_S}s",
     ]
     with log.open("ab") as output:
-        process = _start(arguments, output)
+        process = start_mooring(*arguments, stdout=output, stderr=output)
         try:
             yield process
         finally:
             process.kill()
             process.wait(PATIENCE_S)
-
-
-def _start(arguments: list[str], output: IO[bytes]) -> "subprocess.Popen[bytes]":
-    return subprocess.Popen([sys.executable, "-m", "mooring.cli.main", *arguments], stderr=output, stdout=output)
 
 
 def _holder(cluster: Process) -> str:
@@ -105,7 +101,8 @@ def test_a_second_opinion_writes_nothing(tmp_path: Path) -> None:
     with a_process("--nodes", "3", "--no-scheduler") as cluster, log.open("ab") as output:
         _create(cluster, 0, 3)
         before = cluster.ask("GET", PODS).body["metadata"]["resourceVersion"]
-        process = _start(["run", "--dry-run", "-v=1", "--secure-port=0", f"--kubeconfig={cluster.kubeconfig}"], output)
+        arguments = ("run", "--dry-run", "-v=1", "--secure-port=0", f"--kubeconfig={cluster.kubeconfig}")
+        process = start_mooring(*arguments, stdout=output, stderr=output)
         try:
             _wait_until(lambda: len(re.findall(r"Would bind pod to node", log.read_text())) >= 3, "three opinions")
         finally:

@@ -8,8 +8,6 @@ import json
 import os
 import random
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import ExitStack, asynccontextmanager, contextmanager
@@ -19,6 +17,7 @@ from typing import Any
 import pytest
 
 from fault_proxy import FaultProxy, Faults
+from forked_commands import Started, start_mooring
 from how_many import IS_SOAK, some_of
 from mooring.apiclient.client import ApiClient
 from mooring.apiclient.connection_settings import ConnectionSettings
@@ -29,7 +28,7 @@ from running_cluster import a_process
 
 pytestmark = pytest.mark.slow
 
-PODS = 10_000 if IS_SOAK else 400
+PODS = 10_000 if IS_SOAK else 240
 NODES = PODS // 30
 """A node takes 110 pods, and a third of the nodes takes a tenth of the pods besides."""
 PATIENCE_S = 600.0 if IS_SOAK else 180.0
@@ -49,15 +48,14 @@ FAULTS = Faults(
 
 
 @contextmanager
-def a_scheduler(server: str, recordings: Path, log: Path) -> "Iterator[subprocess.Popen[bytes]]":
+def a_scheduler(server: str, recordings: Path, log: Path) -> Iterator[Started]:
     """`mooring run --record` with a short lease."""
     arguments = [
         *("run", "--secure-port=0", f"--master={server}", f"--record={recordings}", "--record-interval=2s"),
         *("--leader-elect-lease-duration=15s", "--leader-elect-renew-deadline=12s", "--leader-elect-retry-period=1s"),
     ]
     with log.open("ab") as output:
-        command = [sys.executable, "-m", "mooring.cli.main", *arguments]
-        process = subprocess.Popen(command, stderr=output, stdout=output)
+        process = start_mooring(*arguments, stdout=output, stderr=output)
         try:
             yield process
         finally:

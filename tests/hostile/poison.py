@@ -11,7 +11,6 @@ was on, or of the smallest node, must fit there: nothing stayed behind. Prints a
 
 import argparse
 import os
-import subprocess
 import sys
 import tempfile
 import threading
@@ -26,8 +25,9 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from poisons import NAMESPACE, NODES, PODS, POISONS, VICTIM_NODE, Poison, Step, pod
 
+from forked_commands import start_mooring
 from mooring.controllers.nodes.simulated_nodes import missing_nodes
-from running_cluster import Client, a_process, command
+from running_cluster import Client, a_process
 
 LONGEST_WAIT_S = 2.0
 MOST_MEMORY_MIB = 100.0
@@ -112,8 +112,8 @@ def a_scheduler_of(cluster: Client) -> Iterator[Target]:
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder) / "log"
         with log.open("wb") as output:
-            arguments = command("run", "--secure-port=0", f"--kubeconfig={cluster.kubeconfig}")
-            scheduler = subprocess.Popen(arguments, stdout=output, stderr=output)
+            arguments = ("run", "--secure-port=0", f"--kubeconfig={cluster.kubeconfig}")
+            scheduler = start_mooring(*arguments, stdout=output, stderr=output)
         try:
             _prepare(cluster)
             yield Target("run", cluster, scheduler.pid)
