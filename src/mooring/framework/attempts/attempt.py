@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 from mooring.cluster.columns.kernels import Integers, Mask, weigh
 from mooring.framework.contract.context import SchedulingContext
-from mooring.framework.contract.plugin_caller import ERROR, SUCCESS
 from mooring.framework.contract.points import (
     Codes,
     FilterPlugin,
@@ -441,51 +440,6 @@ class Attempt:
         if level is None:
             level = levels[index] = int(normalize(plugin, self.context, np.zeros(1, np.int64), feasible.rows)[0])
         return level
-
-
-class MeasuredAttempt(Attempt):
-    """An attempt that tells its caller when each extension point began and ended, and what came of it."""
-
-    __slots__ = ()
-
-    def pre_filter(self) -> Narrowing | PodRejected:
-        caller, status = self.context.caller, ERROR
-        began_ns = caller.began()
-        try:
-            outcome = super().pre_filter()
-            rejection = outcome.rejection if isinstance(outcome, PodRejected) else None
-            status = SUCCESS if rejection is None else rejection.code.name
-        finally:
-            caller.ended("PreFilter", status, began_ns)
-        caller.pre_filtered(self._no_filter, rejection)
-        return outcome
-
-    def filter(self, narrowing: Narrowing) -> Verdicts:
-        caller, status = self.context.caller, ERROR
-        began_ns = caller.began()
-        try:
-            verdicts = super().filter(narrowing)
-            status = SUCCESS
-        finally:
-            caller.ended("Filter", status, began_ns)
-        if self._rejects_nothing(verdicts):
-            caller.all_passed(self._no_filter, len(verdicts.first))
-        else:
-            caller.filtered(self._no_filter, verdicts.first, self.context.nodes.alive_count)
-        return verdicts
-
-    def _pre_score_and_score(self, feasible: FeasibleRows, score: Callable[[FeasibleRows], C]) -> C:
-        caller, point, status = self.context.caller, "PreScore", ERROR
-        began_ns = caller.began()
-        try:
-            self._pre_score(feasible)
-            began_ns, point = caller.ended("PreScore", SUCCESS, began_ns), "Score"
-            card = score(feasible)
-            status = SUCCESS
-        finally:
-            caller.ended(point, status, began_ns)
-        caller.scored(self._no_score, feasible.count)
-        return card
 
 
 def _narrow(narrowing: Narrowing, names: frozenset[str], plugin: str) -> PodRejected | None:

@@ -1,13 +1,64 @@
 """A profile at work: opens attempts and keeps, from one to the next, the answers that can be kept (memo.py)."""
 
+from collections.abc import Callable
+from typing import TypeVar
+
 from mooring.cluster.cluster import Cluster
-from mooring.framework.attempts.attempt import Attempt, MeasuredAttempt
+from mooring.framework.attempts.attempt import Attempt, Narrowing, PodRejected, Verdicts
 from mooring.framework.contract.context import ResizeContext, SchedulingContext
-from mooring.framework.contract.plugin_caller import PluginCaller, unwrapped
+from mooring.framework.contract.plugin_caller import ERROR, SUCCESS, PluginCaller, unwrapped
+from mooring.framework.kept.feasible import FeasibleRows
 from mooring.framework.kept.kept_answers import KeptAnswers
 from mooring.framework.kept.prepared import PreparedProfile, SearchCursor
 from mooring.framework.profile.profiles import Profile
 from mooring.model.pod import Pod
+
+C = TypeVar("C")
+
+
+class MeasuredAttempt(Attempt):
+    """An attempt that tells its caller when each extension point began and ended, and what came of it."""
+
+    __slots__ = ()
+
+    def pre_filter(self) -> Narrowing | PodRejected:
+        caller, status = self.context.caller, ERROR
+        began_ns = caller.began()
+        try:
+            outcome = super().pre_filter()
+            rejection = outcome.rejection if isinstance(outcome, PodRejected) else None
+            status = SUCCESS if rejection is None else rejection.code.name
+        finally:
+            caller.ended("PreFilter", status, began_ns)
+        caller.pre_filtered(self._no_filter, rejection)
+        return outcome
+
+    def filter(self, narrowing: Narrowing) -> Verdicts:
+        caller, status = self.context.caller, ERROR
+        began_ns = caller.began()
+        try:
+            verdicts = super().filter(narrowing)
+            status = SUCCESS
+        finally:
+            caller.ended("Filter", status, began_ns)
+        if self._rejects_nothing(verdicts):
+            caller.all_passed(self._no_filter, len(verdicts.first))
+        else:
+            caller.filtered(self._no_filter, verdicts.first, self.context.nodes.alive_count)
+        return verdicts
+
+    def _pre_score_and_score(self, feasible: FeasibleRows, score: Callable[[FeasibleRows], C]) -> C:
+        caller, point, status = self.context.caller, "PreScore", ERROR
+        began_ns = caller.began()
+        try:
+            self._pre_score(feasible)
+            began_ns, point = caller.ended("PreScore", SUCCESS, began_ns), "Score"
+            card = score(feasible)
+            status = SUCCESS
+        finally:
+            caller.ended(point, status, began_ns)
+        caller.scored(self._no_score, feasible.count)
+        return card
 
 
 class Runner(PreparedProfile):
