@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from how_many import examples
+from how_many import costly_examples, examples
 from mooring.answers.moves.drain_search import DrainSearch, SearchEffort, first_orders, most_by_room
 from mooring.answers.moves.drain_trials import DrainTrials
 from mooring.answers.plan.plan import Plan, plan
@@ -112,7 +112,7 @@ def shrunk(seed: int) -> tuple[LoadedCluster, Plan]:
 def test_nearly_all_nodes_go_that_any_order_could_free() -> None:
     """Nineteen of twenty at least; a plan that cordons nodes first may free more than any order without."""
     found = possible = 0
-    for seed in range(examples(40)):
+    for seed in range(costly_examples(40)):
         loaded, answer = shrunk(seed)
         names = tuple(node.name for node in ChangingCluster(loaded).nodes().values())
         possible += most_that_go(loaded, names)

@@ -6,6 +6,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+from collections.abc import Set
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -53,8 +54,10 @@ def environment_of(stage: list[Instruction]) -> dict[str, str]:
 class ScratchStage:
     """A stage without a container: `/opt`, `/src` and `/dist` are folders below another one, and `python` is this Python."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, packages: Set[str] | None = None) -> None:
+        """With `packages`, these are all that the lock file of the image has left."""
         self.folder = folder
+        self._packages = packages
         self._workdir = folder
         programs = folder / "bin"
         programs.mkdir(parents=True)
@@ -86,6 +89,8 @@ class ScratchStage:
             else:
                 into.mkdir(parents=True, exist_ok=True)
                 shutil.copy(ROOT / source, into)
+            if source.endswith("image.lock") and self._packages is not None:
+                _keep(into / Path(source).name, self._packages)
 
     def _run(self, command: str) -> None:
         done = subprocess.run(
@@ -97,3 +102,9 @@ class ScratchStage:
             timeout=PATIENCE_S,
         )
         assert done.returncode == 0, f"{command}\n{done.stdout[-2000:]}{done.stderr[-2000:]}"
+
+
+def _keep(lock: Path, packages: Set[str]) -> None:
+    """Leave only these packages in a lock file. An entry begins with a name, and its hashes are indented."""
+    entries = re.split(r"(?m)^(?=[\w#])", lock.read_text())
+    lock.write_text("".join(each for each in entries if each.partition("==")[0] in packages))

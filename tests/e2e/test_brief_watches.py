@@ -28,7 +28,7 @@ from running_cluster import a_process
 
 pytestmark = pytest.mark.slow
 
-PODS = 10_000 if IS_SOAK else 1_500
+PODS = 10_000 if IS_SOAK else 900
 PATIENCE_S = 280.0 if IS_SOAK else 120.0
 BRIEF = Faults(watch_s=0.2)
 LEAST_SHARE = 0.8

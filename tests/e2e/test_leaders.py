@@ -12,13 +12,14 @@ from typing import Any
 import pytest
 
 from forked_commands import Started, start_mooring
+from how_many import IS_SOAK
 from running_cluster import Process, a_process
 
 pytestmark = pytest.mark.slow
 
 PODS = "/api/v1/namespaces/default/pods"
 LEASE = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/kube-scheduler"
-COUNT = 300
+COUNT = 300 if IS_SOAK else 100
 LEASE_S, RENEW_S, RETRY_S = 3, 2, 1
 PATIENCE_S = 60
 

@@ -28,7 +28,7 @@ from running_cluster import a_process
 
 pytestmark = pytest.mark.slow
 
-PODS = 10_000 if IS_SOAK else 400
+PODS = 10_000 if IS_SOAK else 240
 NODES = PODS // 30
 """A node takes 110 pods, and a third of the nodes takes a tenth of the pods besides."""
 PATIENCE_S = 600.0 if IS_SOAK else 180.0

@@ -11,7 +11,7 @@ from split_brain import Judge, play
 
 pytestmark = pytest.mark.slow
 
-ROUNDS = 20 if IS_SOAK else 2
+ROUNDS = 20 if IS_SOAK else 1
 
 
 def test_an_instance_whose_lease_has_run_out_sends_nothing(tmp_path: Path) -> None:
