@@ -133,4 +133,6 @@ def _forking_process() -> "tuple[socket.socket, subprocess.Popen[bytes]]":
     ours, its = socket.socketpair()
     command = [sys.executable, str(Path(__file__).with_name("forking_process.py"))]
     with its:
-        return ours, subprocess.Popen(command, stdin=its, env={**os.environ, "PYTHONUTF8": "1"}, start_new_session=True)
+        return ours, subprocess.Popen(
+            command, stdin=its.fileno(), env={**os.environ, "PYTHONUTF8": "1"}, start_new_session=True
+        )

@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 
+from forked_commands import run_mooring
 from hostile_text import HOSTILE, MARK, PLUGIN, hostile_objects, write_world
 from running_cluster import PATIENCE_S, command
 from shown_cluster import ShownDashboard
@@ -51,12 +52,8 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write_world(folder).rename(folder / "cluster.json")
     (folder / "plugin.py").write_text(PLUGIN)
     (folder / "config.json").write_text(json.dumps({**HEADER, "profiles": PROFILES}))
-    ran = subprocess.run(
-        command("simulate", *_files(folder), str(folder / "cluster.json"), "--record", str(folder / "recording")),
-        capture_output=True,
-        check=False,
-    )
-    assert ran.returncode in (0, 1), ran.stderr.decode()
+    ran = run_mooring("simulate", *_files(folder), folder / "cluster.json", "--record", folder / "recording")
+    assert ran.returncode in (0, 1), ran.stderr
     return folder
 
 

@@ -1,13 +1,13 @@
 """The examples for a cluster, applied with kubectl, run to their end."""
 
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from forked_commands import run_mooring
 from kubectl import Kubectl, needs_kubectl
-from running_cluster import a_process, command
+from running_cluster import a_process
 
 pytestmark = pytest.mark.slow
 
@@ -44,9 +44,7 @@ def test_a_stateful_set_gets_storage_where_its_pods_go(tmp_path: Path) -> None:
 
 def test_the_demonstration_shows_what_it_says() -> None:
     script = EXAMPLES / "up/demonstration.py"
-    done = subprocess.run(
-        command("up", "--exec", f"{sys.executable} {script}"), capture_output=True, text=True, timeout=120, check=False
-    )
+    done = run_mooring("up", "--exec", f"{sys.executable} {script}")
     assert done.returncode == 0, done.stderr
     assert "Insufficient cpu" in done.stdout, "one pod is pending, with the reason"
     assert "Preempted by pod" in done.stdout and "Successfully assigned default/urgent" in done.stdout

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from build import a_node, a_pod
-from how_many import costly_examples, examples
+from how_many import IS_SOAK, costly_examples, examples
 from mooring.cluster.cache import check_table
 from mooring.cluster.cluster import Cluster
 from mooring.cluster.nodes import table as table_module
@@ -317,7 +317,7 @@ CHANGES: tuple[Callable[[Walk], None], ...] = (
 
 @pytest.mark.slow
 @given(st.integers(0, 1 << 32))
-@settings(max_examples=costly_examples(250))
+@settings(max_examples=costly_examples(250) if IS_SOAK else 15)
 def test_what_is_kept_never_shows(seed: int) -> None:
     walk = Walk(seed)
     for _ in range(STEPS):

@@ -128,7 +128,7 @@ set -x
 {mooring} agree {folder}/observed -o wide
 {mooring} run --kubeconfig $KUBECONFIG --leader-elect=false --secure-port {port} --bind-address 127.0.0.1 --dry-run -v 5 \
     --cert-dir {folder}/certs --plugin {folder}/plugin.py &
-for i in $(seq 100); do {mooring} snapshot --server https://127.0.0.1:{port} && break; sleep 0.3; done
+for i in $(seq 100); do {reached} 2>&- && {mooring} snapshot --server https://127.0.0.1:{port} && break; sleep 0.3; done
 kill $!; wait $!
 true
 """
@@ -165,7 +165,10 @@ def filled(arguments: list[str], world: World) -> list[str]:
 def _file(world: World, name: str) -> Path | str:
     if name == "script":
         mooring = shlex.join(command())
-        names = {"mooring": mooring, "folder": str(world.folder), "port": str(_free_port())}
+        port = str(_free_port())
+        code = f"import socket; socket.create_connection(('127.0.0.1', {port})).close()"
+        reached = shlex.join([sys.executable, "-IS", "-c", code])  # a twentieth of the start of `mooring`
+        names = {"mooring": mooring, "folder": str(world.folder), "port": port, "reached": reached}
         return re.sub(r"\{(\w+)\}", lambda found: names[found[1]], LIVE)
     if name == "claimer":
         items = json.loads(world.cluster.read_text())["items"]
