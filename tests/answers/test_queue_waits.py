@@ -15,7 +15,7 @@ from mooring.answers.explain.explanation import PodExplanation
 from mooring.framework import config
 from mooring.framework.contract.points import PermitPlugin, Wait
 from mooring.model.meta import KubeObject
-from mooring.queue.queue_record import PermitRecord, WaitingPodRecord
+from mooring.queue.queue_record import PermitRecord, QueueRecord, WaitingPodRecord, read_record
 from mooring.serve.cache_debugger import snapshot
 from mooring.sim.simulated_cluster import SimulatedCluster
 from mooring.state.scheduler_assembly import all_plugins
@@ -105,6 +105,10 @@ def test_a_pod_that_is_unschedulable_waits_for_events_only() -> None:
 )
 def test_other_places_in_the_queue(record: WaitingPodRecord, told: list[str]) -> None:
     assert queue_waits(record) == told
+
+
+def test_a_record_may_leave_out_when_it_was_taken() -> None:
+    assert read_record({"apiVersion": "mooring.dev/v1", "kind": "QueueRecord"}) == QueueRecord(taken_at="", pods=())
 
 
 def test_a_record_of_another_form_is_refused() -> None:

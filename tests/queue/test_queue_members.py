@@ -34,7 +34,7 @@ class Queue:
             self.clock,
             build_profiles(config.default(), in_tree()),
             cluster=self.cluster,
-            lookup=lambda key: None,
+            lookup={pod.key: pod for pod in pods}.get,
             listeners=QueueListeners(tell=lambda pod, text: self.stories.append(text)),
         )
         for pod in pods:
@@ -215,6 +215,15 @@ def test_activation_of_one_member_activates_the_group() -> None:
     world.queue.activate([B])
     world.check()
     assert world.where(A, B) == ["active", "active"]
+
+
+def test_the_nomination_of_a_member_follows_its_status() -> None:
+    world = Queue(A, B)
+    nominated = a_member("b", status={"nominatedNodeName": "n1"})
+    for old, new, nominations in ((B, nominated, {"uid-b": "n1"}), (nominated, B, {})):
+        assert world.queue.update(old, new) == "active"
+        assert world.queue.nominations.promised() == nominations
+        world.check()
 
 
 def test_a_group_is_flushed_as_one() -> None:
