@@ -206,7 +206,8 @@ def report(workload: str, policy: str, results: list[Result], published: dict[tu
             - float(theirs[f"allocated_at_{percent}_percent_arrived"])
             for percent in ON_THE_WAY
         }
-        line["way"] = round(max(way.values(), key=abs), 2)
+        largest: float = max(way.values(), key=abs)
+        line["way"] = round(largest, 2)
     line["decisions_per_s"] = round(sum(r.decisions for r in results) / sum(r.cpu_s for r in results))
     line["cpu_s"] = round(fmean(result.whole_cpu_s for result in results), 2)
     print(json.dumps(line))

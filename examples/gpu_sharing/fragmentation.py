@@ -54,7 +54,8 @@ class Fragmentation:
     def usable(self, free_cpu: Integers, gpus: Integers) -> Integers:
         """The usable GPU of nodes, in `weight` times thousandths of a GPU."""
         place = self._place(free_cpu, gpus)
-        return self._of_gpus(place, gpus[:, FIRST:]).sum(axis=1) + self._of_several(place, gpus[:, EMPTY])
+        usable: Integers = self._of_gpus(place, gpus[:, FIRST:]).sum(axis=1)
+        return usable + self._of_several(place, gpus[:, EMPTY])
 
     def gain(self, free_cpu: Integers, gpus: Integers, cpu: int, request: GpuRequest) -> Integers:
         """By how much fragmentation falls if a pod comes to a node: nodes x GPUs for a share, where entries of GPUs without

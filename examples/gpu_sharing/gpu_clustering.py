@@ -20,4 +20,5 @@ class GpuClustering(GpuScore):
             return np.zeros(len(gpus), np.int64)
         kinds = gpus[:, KINDS]
         rank = np.where(kinds == request.kind, 3, np.where(kinds & request.kind, 2, np.where(kinds == 0, 1, 0)))
-        return STEP * (MAX_GPU_MILLI - gpus[:, TOTAL]) // MAX_GPU_MILLI + STEP * rank
+        rates: Integers = STEP * (MAX_GPU_MILLI - gpus[:, TOTAL]) // MAX_GPU_MILLI + STEP * rank
+        return rates

@@ -1,8 +1,8 @@
 """What a pod asks for in GPUs, and what a node has: annotations, labels and resources of the public GPU-sharing plugins."""
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import NamedTuple
 
 from mooring.plugin import Node, QuantityError, SchedulingContext, parse_quantity, to_amount
 
@@ -21,7 +21,8 @@ MAX_GPUS = 64
 """GPUs of one node that count at most."""
 
 
-class GpuRequest(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class GpuRequest:
     """What a pod asks for: a share of one GPU, or whole GPUs."""
 
     milli: int

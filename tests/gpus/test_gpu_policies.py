@@ -170,7 +170,7 @@ def test_each_policy_rates_nodes_as_plain_loops_do(
     fitting = [node for node in nodes if has_room(node)]
     if not fitting:
         return
-    expected = {
+    expected: dict[Any, list[int]] = {
         FGD: [max(fgd_scores(node, pods, cpu, request)) for node in fitting],
         GpuPacking: [packing_score(node, request) for node in fitting],
         GpuClustering: [clustering_score(node, request) for node in fitting],

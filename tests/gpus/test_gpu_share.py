@@ -23,7 +23,7 @@ from mooring.sim.scenario import Outcome, Placer
 from mooring.state.scheduler_assembly import build_scheduler
 
 POLICIES = (Random, DotProd, GpuClustering, GpuPacking, BestFit, FGD)
-BY_NAME = {"schedulerName": "default-scheduler"}
+BY_NAME: dict[str, Any] = {"schedulerName": "default-scheduler"}
 TYPICAL = [
     {"cpuMilli": 4000, "gpuMilli": 500, "weight": 3},
     {"cpuMilli": 8000, "gpuCount": 1, "weight": 2},
