@@ -54,6 +54,7 @@ from mooring.framework.contract.group_points import (
     PodsLeave,
 )
 from mooring.framework.contract.intents import Bind, CallFault, Evict, PatchStatus, Record, Write, WriteFault
+from mooring.framework.contract.node_matrix import NodeMatrix
 from mooring.framework.contract.plain import NodeView, PlacementView, PlainPlugin
 from mooring.framework.contract.points import (
     BindPlugin,
@@ -158,7 +159,7 @@ __all__ += ["KubeObject", "LabelSelector", "Node", "Pod", "PodDisruptionBudget",
 __all__ += ["AnyPodGroup", "CompositePodGroup", "compile_selector"]
 
 # The cluster over columns.
-__all__ += ["Cluster", "Follower", "NodeTable", "PodRanks"]
+__all__ += ["Cluster", "Follower", "NodeMatrix", "NodeTable", "PodRanks"]
 
 # Parts of the built-in plugins that others can use.
 __all__ += ["KeptBudgets", "NodeDryRun", "is_being_preempted", "is_own_group", "joins_group"]

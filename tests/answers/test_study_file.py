@@ -79,7 +79,7 @@ metricks: []
         ),
         (
             {"configurations": [{"name": "a", "ties": "random"}]},
-            'configurations[0].ties: Invalid value: "random": must be one of: seed, name',
+            'configurations[0].ties: Invalid value: "random": must be one of: seed, name, shuffled',
         ),
         (
             {"seeds": [1, 1]},

@@ -182,6 +182,35 @@ def test_parts_in_which_pods_say_nothing_are_the_same() -> None:
     assert said == {PodPart.WHOLE, PodPart.REQUESTS}
 
 
+def test_annotations_that_a_plugin_declares_belong_to_the_shape(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shape, "_shape_annotations", ())
+    before = a_pod(metadata={"annotations": {"gpu": "1"}})
+    assert before.shape is a_pod(metadata={"annotations": {"gpu": "2"}}).shape
+    shape.add_shape_annotations(["gpu"])
+    one, same, other, none = (
+        a_pod(cpu=cpu, metadata={"annotations": {"gpu": gpu, "note": cpu} if gpu else {"note": "n"}})
+        for cpu, gpu in (("1", "1"), ("2", "1"), ("1", "2"), ("1", ""))
+    )
+    assert [pod.shape.annotations for pod in (one, other, none)] == [{"gpu": "1"}, {"gpu": "2"}, {}]
+    assert one.shape is not other.shape
+    said = PodPart.ANNOTATIONS
+    assert one.shape.part(said) is same.shape.part(said) is not other.shape.part(said)
+    assert none.shape.part(said) is a_pod().shape.part(said)
+    assert none.shape is a_pod(cpu="1").shape
+
+
+def test_a_pod_that_changes_keeps_its_shape_unless_an_annotation_of_it_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shape, "_shape_annotations", ("gpu",))
+    old = a_pod(metadata={"annotations": {"gpu": "1", "note": "a"}})
+    known = old.shape
+    other_note = a_pod(metadata={"annotations": {"gpu": "1", "note": "b"}})
+    other_note.inherit(old)
+    assert other_note.shape is known
+    other_gpu = a_pod(metadata={"annotations": {"gpu": "2", "note": "a"}})
+    other_gpu.inherit(old)
+    assert other_gpu.shape.annotations == {"gpu": "2"}
+
+
 def test_shapes_and_parts_go_with_the_last_pod_that_has_them() -> None:
     before = len(shape._shapes), len(shape._parts)
     one, other = (a_pod(name, cpu="7321m", nodeSelector={"only": "here"}) for name in ("one", "other"))

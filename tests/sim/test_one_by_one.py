@@ -10,6 +10,7 @@ from mooring.framework import config
 from mooring.framework.contract.plain import PlainPlugin
 from mooring.model.pod import Pod
 from mooring.scheduler.decide import DecideOptions
+from mooring.scheduler.ties import by_seed
 from mooring.sim.one_by_one import AttemptFailed, OneByOne
 from mooring.sim.scenario import Outcome, Placer
 from mooring.state.scheduler_assembly import all_plugins
@@ -39,7 +40,7 @@ def test_pods_go_where_single_attempts_place_them() -> None:
 def test_ties_go_by_name_or_by_seed() -> None:
     nodes, pod = [a_node(name, cpu="8") for name in "abcdefgh"], a_pod("p", cpu="1")
     assert {OneByOne(nodes, config.default()).place(pod) for _ in range(3)} == {"a"}
-    found = {OneByOne(nodes, config.default(), ties=seed, seed=seed).place(pod) for seed in range(20)}
+    found = {OneByOne(nodes, config.default(), ties=by_seed, seed=seed).place(pod) for seed in range(20)}
     assert len(found) > 3
 
 

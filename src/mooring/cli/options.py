@@ -207,11 +207,14 @@ def configured(
 def enable_loaded(config: KubeSchedulerConfiguration, registry: Registry) -> list[str]:
     """Enable plugins of files that the configuration does not mention in all profiles. Returns a note for each.
 
-    Only `simulate` does this: to try a plugin should need no configuration.
+    Only `simulate` does this: to try a plugin should need no configuration. A package may offer alternatives, so a
+    configuration that mentions one of its plugins says which of them count.
     """
     notes = []
-    for name in registry.files:
-        if any(_mentions(profile.plugins, name) for profile in config.profiles):
+    mentioned = {name for name in registry.files if any(_mentions(each.plugins, name) for each in config.profiles)}
+    packages = _packages_of(mentioned, registry)
+    for name, file in registry.files.items():
+        if name in mentioned or file in packages:
             continue
         if _sorts(registry, name):
             continue
@@ -222,9 +225,16 @@ def enable_loaded(config: KubeSchedulerConfiguration, registry: Registry) -> lis
 
 
 def idle_plugins(config: KubeSchedulerConfiguration, registry: Registry) -> dict[str, str]:
-    """Plugins that were loaded from files and that no profile enables: name -> file."""
+    """Plugins that were loaded from files and that no profile enables: name -> file. Those of a package of which a profile
+    enables another plugin do not count."""
     enabled = {name for profile in config.profiles for name in profile.plugins.enabled_names()}
-    return {name: file for name, file in registry.files.items() if name not in enabled}
+    packages = _packages_of(enabled & registry.files.keys(), registry)
+    return {name: file for name, file in registry.files.items() if name not in enabled and file not in packages}
+
+
+def _packages_of(plugins: Iterable[str], registry: Registry) -> set[str]:
+    """The packages, which are folders, that these plugins were loaded from."""
+    return {registry.files[name] for name in plugins if Path(registry.files[name]).is_dir()}
 
 
 def _mentions(plugins: Plugins, name: str) -> bool:

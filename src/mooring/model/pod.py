@@ -17,7 +17,7 @@ from mooring.model.pod_spec import (
     PodSpec,
     PodStatus,
 )
-from mooring.model.shape import PodShape, shape_of, share
+from mooring.model.shape import PodShape, shape_annotations_of, shape_of, share
 
 _replace = msgspec.structs.replace
 
@@ -75,7 +75,7 @@ class Pod(KubeObject, dict=True, gc=True):
         spec, status = self.spec, self.status
         spec.scheduler_name = _WORDS.get(spec.scheduler_name, spec.scheduler_name)
         status.phase = _WORDS.get(status.phase, status.phase)
-        return shape_of(self)
+        return shape_of(self, self.metadata.annotations)
 
     @lazy
     def label_set(self) -> LabelSet:
@@ -139,6 +139,9 @@ class Pod(KubeObject, dict=True, gc=True):
             if self.metadata.labels != old.metadata.labels:
                 # Binding can add labels (topology labels of the node); no other computed value depends on them.
                 self.__dict__.pop("label_set", None)
+            before, after = old.metadata.annotations, self.metadata.annotations
+            if before != after and shape_annotations_of(before) != shape_annotations_of(after):
+                self.__dict__.pop("shape", None)
 
     def _next(self, pod: "Pod") -> "Pod":
         """Give `pod` all values that are computed so far."""

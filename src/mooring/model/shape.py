@@ -4,7 +4,7 @@ A *shape* is the part of a pod's template that scheduling reads, without the lab
 are interned, so identity is equality, and plugins' answers can be kept by shape.
 """
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from enum import Enum
 from weakref import ref
 
@@ -56,11 +56,30 @@ def collide(one: HostPort, other: HostPort) -> bool:
 
 
 _encode = msgspec.json.Encoder(order="deterministic").encode
+_shape_annotations: tuple[str, ...] = ()
+"""The keys of annotations that belong to shapes, sorted."""
 _shapes: "dict[bytes, ref[PodShape]]" = {}
 """By key. Hot: the shape takes its entry with it (`__del__`); a WeakValueDictionary took 2 µs more for each new shape."""
 
 
-def shape_of(pod: SpecAndStatus) -> "PodShape":
+def add_shape_annotations(keys: Iterable[str]) -> None:
+    """From now on the annotations with these keys belong to the shapes of pods. Call it before pods arrive: a shape that is
+    known stays as it is. The keys stay for all schedulers of the process, because pods share shapes."""
+    global _shape_annotations
+    _shape_annotations = tuple(sorted({*_shape_annotations, *keys}))
+
+
+def shape_annotations_of(annotations: Mapping[str, str] | None) -> dict[str, str]:
+    """The annotations of a pod that belong to its shape, sorted by key."""
+    if not annotations or not _shape_annotations:
+        return _NO_ANNOTATIONS
+    return {key: annotations[key] for key in _shape_annotations if key in annotations}
+
+
+_NO_ANNOTATIONS: dict[str, str] = {}
+
+
+def shape_of(pod: SpecAndStatus, annotations: Mapping[str, str] | None = None) -> "PodShape":
     """The one shape of pods that agree in these fields.
 
     The key must hold every field that a plugin reads through the shape: a field that is missing here makes pods share
@@ -69,6 +88,7 @@ def shape_of(pod: SpecAndStatus) -> "PodShape":
     status = resize_status(pod.status)
     spec = pod.spec
     volumes = spec.volumes
+    read_annotations = shape_annotations_of(annotations)
     key = _encode(
         (
             spec.containers,
@@ -85,12 +105,13 @@ def shape_of(pod: SpecAndStatus) -> "PodShape":
             [volume.image.reference for volume in volumes if volume.image] if volumes else (),
             volumes is not None and has_storage(spec),
             status,
+            read_annotations,
         )
     )
     known = _shapes.get(key)
     shape = known() if known is not None else None
     if shape is None:
-        shape = PodShape(spec, status, key)
+        shape = PodShape(spec, status, key, read_annotations)
         _shapes[key] = ref(shape)
     else:
         share(spec, shape.spec)
@@ -130,6 +151,7 @@ class PodPart(Enum):
     POD_TERMS = ("terms",)
     STORAGE = ("has_storage",)
     FEATURES = ("restart_actions", "host_network", "host_users", "has_bind_mount_options")
+    ANNOTATIONS = ("annotations",)
 
 
 _PartKey = tuple[PodPart, Hashable]
@@ -172,8 +194,12 @@ def _part_of(key: _PartKey) -> ShapePart:
 class PodShape:
     """Everything that follows from a pod's template alone. Each value is computed on first use."""
 
-    def __init__(self, spec: PodSpec, status: PodStatus, key: bytes = b"") -> None:
+    def __init__(
+        self, spec: PodSpec, status: PodStatus, key: bytes = b"", annotations: Mapping[str, str] = _NO_ANNOTATIONS
+    ) -> None:
         self.spec, self.status = spec, status
+        self.annotations = annotations
+        """The annotations that a plugin declares as a part of the shape (`Plugin.shape_annotations`)."""
         self._key = key
         self.has_storage = spec.volumes is not None and has_storage(spec)
         self._shape_parts: dict[PodPart, ShapePart] = {PodPart.WHOLE: ShapePart()}
@@ -420,6 +446,7 @@ _WRITTEN: dict[PodPart, Callable[[PodShape], Hashable]] = {
     PodPart.POD_TERMS: _pod_terms,
     PodPart.STORAGE: lambda shape: shape.has_storage or None,
     PodPart.FEATURES: _features,
+    PodPart.ANNOTATIONS: lambda shape: tuple(shape.annotations.items()) or None,
 }
 
 

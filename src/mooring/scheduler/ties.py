@@ -99,6 +99,22 @@ class BySeed:
         return mix(mix(seed) + place)
 
 
+class FirstRow(LowestName):
+    """The row that comes first in the table: the node that came first. Experiments that put nodes into the table in a random
+    order break ties by that order."""
+
+    words = "ties go to the node that came first"
+
+    def pick(self, nodes: NodeTable, tied: NDArray[np.intp], seed: int, places: Places) -> int:
+        return int(tied.min())
+
+    def pick_best(self, nodes: NodeTable, rows: Rows, totals: Integers, seed: int) -> int:
+        return _row_at(rows, int(totals.argmax()))
+
+    def pick_kept(self, nodes: NodeTable, card: MaskedTotals, seed: int) -> int:
+        return int(card.totals.argmax()) if card.best is None else card.best.first()
+
+
 class AsKubeScheduler(LowestName):
     """The row that comes to the top of kube-scheduler's heap. Placements of pod groups, which kube-scheduler takes at
     random, go by name."""
@@ -142,7 +158,7 @@ def _row_at(rows: Rows, place: int) -> int:
     return place if isinstance(rows, slice) else int(rows[place])
 
 
-lowest_name, by_seed, as_kube_scheduler = LowestName(), BySeed(), AsKubeScheduler()
+lowest_name, by_seed, as_kube_scheduler, first_row = LowestName(), BySeed(), AsKubeScheduler(), FirstRow()
 
 KUBE_SCHEDULER: Literal["kube-scheduler"] = "kube-scheduler"
 TieRule = int | Literal["kube-scheduler"] | None

@@ -28,7 +28,7 @@ MAX_SEEDS = 100_000
 MAX_LOAD = 1000.0
 ONE_BY_ONE, OVER_TIME, AT_ONCE = "one-by-one", "over-time", "at-once"
 ARRIVE = (ONE_BY_ONE, OVER_TIME, AT_ONCE)
-BY_SEED, BY_NAME = "seed", "name"
+BY_SEED, BY_NAME, SHUFFLED = "seed", "name", "shuffled"
 LATER = ("workload", "workload.pods", "cluster", "seed")
 """Names in braces that are known only in a run, for `set` of configurations."""
 _BRACES = re.compile(r"\{([A-Za-z][\w.-]*)\}")
@@ -118,7 +118,8 @@ class ConfigurationEntry(Wire, omit_defaults=True):
     plugins: list[str] = msgspec.field(default_factory=list)
     """Files or packages of plugins."""
     ties: str = BY_SEED
-    """Which of several nodes with the same score a pod gets: seed (the seed of the run decides) or name (the lowest)."""
+    """Which of several nodes with the same score a pod gets: seed (the seed of the run decides each time), name (the lowest)
+    or, for one-by-one, shuffled (the first in an order of the nodes that the seed decides once)."""
     set: dict[str, Any] = msgspec.field(default_factory=dict)
     """Fields of the configuration by path, as in `mooring compare --vary`. `{workload}`, `{workload.pods}`, `{cluster}` and
     `{seed}` stand for those of a run."""
@@ -392,8 +393,8 @@ class _Reading:
             self.fault(f"{path}.fit.pods", show(entry.fit.pods), "from 1 to 1000000")
 
     def _configuration(self, entry: ConfigurationEntry, path: str) -> ConfigurationEntry:
-        if entry.ties not in (BY_SEED, BY_NAME):
-            self.fault(f"{path}.ties", show(entry.ties), f"one of: {BY_SEED}, {BY_NAME}")
+        if entry.ties not in (BY_SEED, BY_NAME, SHUFFLED):
+            self.fault(f"{path}.ties", show(entry.ties), f"one of: {BY_SEED}, {BY_NAME}, {SHUFFLED}")
         return ConfigurationEntry(
             entry.name or _stem(entry.config) or "default",
             self._file(entry.config, f"{path}.config"),

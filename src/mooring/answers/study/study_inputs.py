@@ -264,21 +264,30 @@ class Digests:
         functions = [metric.of.rpartition(":")[0] for metric in study.metrics if metric.kind == PYTHON]
         metrics = [[metric.kind, os.path.basename(metric.of), metric.column, metric.at] for metric in study.metrics]
         self.common = digest_of([version, metrics, [self._file(file) for file in functions]])
-        self._clusters = [self._entry(each) for each in study.clusters]
-        self._workloads = [self._entry(each) for each in study.workloads]
-        self._configs = [self._entry(each) for each in study.configurations]
-        self.whole = digest_of([self.common, self._clusters, self._workloads, self._configs, study.digest])
-        """The digest of the whole study: worker processes of Dask keep an experiment by it."""
+        self._entries: dict[tuple[str, int], str] = {}
+        """By list and place: the digests of entries whose files were read. A run that `--only` leaves out reads none."""
 
     def of(self, plan: StudyPlan) -> str:
-        parts = (self._clusters[plan.cluster], self._workloads[plan.workload], self._configs[plan.config])
+        """Raises StudyError for a file that cannot be read."""
+        parts = (self._entry("clusters", plan.cluster), self._entry("workloads", plan.workload), self.config(plan))
         return digest_of([self.common, *parts, plan.seed, plan.load])
 
     def config(self, plan: StudyPlan) -> str:
-        return self._configs[plan.config]
+        """The digest of the configuration of a run."""
+        return self._entry("configurations", plan.config)
 
-    def _entry(self, entry: msgspec.Struct) -> str:
-        """The digest of an entry, with the content of its files in the place of their names."""
+    def of_all(self, plans: Sequence[StudyPlan]) -> str:
+        """The digest of all runs together: worker processes of Dask keep an experiment by it."""
+        return digest_of([self._study.digest, *map(self.of, plans)])
+
+    def _entry(self, which: str, place: int) -> str:
+        """The digest of an entry of the study, with the content of its files in the place of their names."""
+        found = self._entries.get((which, place))
+        if found is None:
+            found = self._entries[which, place] = self._digest(getattr(self._study, which)[place])
+        return found
+
+    def _digest(self, entry: msgspec.Struct) -> str:
         written = msgspec.to_builtins(entry)
         written.pop("name", None)
         return digest_of({name: self._content(value) for name, value in written.items()})

@@ -14,7 +14,7 @@ from mooring.answers.experiments.figures import RunFigures, UseFigures, WaitFigu
 from mooring.answers.experiments.node_use import FilteringCluster, fragmentation_of
 from mooring.answers.experiments.placement_table import unpack
 from mooring.answers.experiments.run_plan import RunPlan
-from mooring.answers.study.study_file import BY_NAME, ONE_BY_ONE, Study
+from mooring.answers.study.study_file import BY_NAME, BY_SEED, ONE_BY_ONE, SHUFFLED, Study
 from mooring.answers.study.study_inputs import StudyCluster, StudyInputs, StudyWorkload
 from mooring.answers.study.study_metrics import FRAGMENTED, StudiedRun, amount_in, values_at
 from mooring.answers.study.study_plan import StudyPlan
@@ -25,6 +25,7 @@ from mooring.inputs.traces.fitted_load import fitted_load
 from mooring.kit.callbacks import Progress
 from mooring.kit.process import relax_collector
 from mooring.model.pod import Pod
+from mooring.scheduler.ties import by_seed, first_row, lowest_name
 from mooring.sim.one_by_one import OneByOne
 from mooring.sim.simulated_cluster import SimulatedCluster
 
@@ -32,6 +33,8 @@ MAX_PODS = 2_000_000
 """How many pods may arrive one by one: a small resource of a large cluster would want more."""
 _EVERY = 256
 """How many pods arrive between two reports of progress."""
+TIES = {BY_SEED: by_seed, BY_NAME: lowest_name, SHUFFLED: first_row}
+"""The rules of a configuration for nodes with the same score."""
 Values = Mapping[str, float | None]
 
 
@@ -108,8 +111,9 @@ def _simulated(inputs: StudyInputs, plan: StudyPlan, on_progress: Progress | Non
 
 
 def _ties(study: Study, plan: StudyPlan) -> int | None:
-    """The seed that decides among nodes with the same score; None: the lowest name is taken."""
-    return None if study.configurations[plan.config].ties == BY_NAME else plan.seed
+    """The seed that decides among nodes with the same score in a simulation; None: the lowest name is taken. Nodes of a
+    simulation keep their order."""
+    return plan.seed if study.configurations[plan.config].ties == BY_SEED else None
 
 
 def _fitted(workload: StudyWorkload, plan: StudyPlan) -> list[Arrival]:
@@ -143,7 +147,8 @@ def _one_by_one(inputs: StudyInputs, plan: StudyPlan, on_progress: Progress | No
     registry = inputs.registry(study.configurations[plan.config])
     cluster, workload = inputs.cluster(plan.cluster), inputs.workload(plan.workload, plan.cluster)
     gates = cluster.loaded.gates
-    placing = OneByOne(cluster.objects, inputs.config(plan, gates), registry, gates, _ties(study, plan), plan.seed)
+    ties = TIES[study.configurations[plan.config].ties]
+    placing = OneByOne(cluster.objects, inputs.config(plan, gates), registry, gates, ties, plan.seed)
     course = _Course(inputs, plan, cluster, workload, placing)
     arriving = [*_arriving(workload, plan, placing)]
     for number, pod in enumerate(arriving):

@@ -40,7 +40,7 @@ def run_study(
         plans,
         StudyRows(read, digests, retry_failed),
         how,
-        lambda: (digests.whole, [digests.of(plan) for plan in plans]),
+        lambda: (digests.of_all(plans), [digests.of(plan) for plan in plans]),
         experiment.inputs.pods_of_a_run(),
     )
     results = sweep.run()

@@ -11,6 +11,7 @@ from typing import Any
 
 WILDCARD = "*"
 _ATTRIBUTE = "annotations"
+_OF_SHAPE = "shape_annotations"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,10 +58,15 @@ class AnnotationKeys:
 
 def declared_keys(plugin: object) -> AnnotationKeys:
     """The keys that a plugin class declares; none for a factory that is no class. Raises ValueError for another form."""
-    declared = getattr(plugin, _ATTRIBUTE, ())
-    if isinstance(declared, str) or not isinstance(declared, Iterable):
-        raise ValueError(f"annotations is {declared!r}: write a tuple of keys, such as annotations = ({declared!r},)")
-    return AnnotationKeys.of(declared)
+    keys: list[str] = []
+    for attribute in (_ATTRIBUTE, _OF_SHAPE):
+        declared = getattr(plugin, attribute, ())
+        if isinstance(declared, str) or not isinstance(declared, Iterable):
+            raise ValueError(
+                f"{attribute} is {declared!r}: write a tuple of keys, such as {attribute} = ({declared!r},)"
+            )
+        keys += declared
+    return AnnotationKeys.of(keys)
 
 
 def reads_annotations(plugin: type) -> bool:

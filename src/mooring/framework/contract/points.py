@@ -141,9 +141,8 @@ class SchedulerServices(msgspec.Struct, frozen=True):
     want: Callable[[Intent], None] = lambda intent: None
     """Have something done in the world. A plugin that needs the answer yields a Write in PreBind instead."""
     pod_listeners: list[PodListener] = msgspec.field(default_factory=list)
-    """Called with every change of a pod that the scheduler gets, of any namespace and scheduler, after the cluster and the
-    queue have it: upstream's plugins add event handlers to the informer of pods. For plugins that count pods, or that know
-    better than a hint which pods to activate."""
+    """Called with every change of a pod that the scheduler gets, of any scheduler, after the cluster and the queue have it.
+    For plugins that count pods, or that know better than a hint which pods to activate."""
 
 
 class Handle(msgspec.Struct, frozen=True):
@@ -161,8 +160,7 @@ class Plugin(ABC):
 
     name: ClassVar[str]
     is_same_in_all_profiles: ClassVar[bool] = False
-    """Whether answers and values that are kept depend on the class and the arguments alone, and not on the profile that the
-    plugin was made for: then profiles with equal arguments share them."""
+    """Whether kept answers depend on the class and the arguments alone: then profiles with equal arguments share them."""
     is_in_range: ClassVar[bool] = False
     """Whether what `score` gives is in 0..100 by construction, so that it is not checked. Hot: 3 µs for 5,000 nodes."""
     needs_feasible: ClassVar[bool] = True
@@ -175,6 +173,9 @@ class Plugin(ABC):
     annotations: ClassVar[Sequence[str]] = ()
     """The keys of annotations that the plugin reads, of any object: `example.com/watts`, or `example.com/*` for all keys that
     begin so. Dumps and recordings keep these; they leave out other annotations."""
+    shape_annotations: ClassVar[Sequence[str]] = ()
+    """Keys of annotations of pods that belong to the shape: plugins read them as `context.shape.annotations`, and kept
+    answers go by them. Dumps and recordings keep them too."""
     needs: tuple[Need, ...] = ()
     """The points at which the plugin cannot do without an earlier one (profile/profiles.py)."""
 

@@ -18,7 +18,7 @@ from mooring.cluster.change_log import RowLog
 from mooring.cluster.columns.kernels import MAX_SCORE, Integers, weigh
 from mooring.cluster.nodes.table import NodeTable, few_rows
 from mooring.framework.contract.context import KeptValues, SchedulingContext
-from mooring.framework.contract.points import Plugin, Reads, Rows, ScorePlugin
+from mooring.framework.contract.points import FilterPlugin, Plugin, Reads, Rows, ScorePlugin
 from mooring.framework.kept.feasible import PASSED, First
 from mooring.model.shape import PodPart, ShapePart
 
@@ -78,6 +78,16 @@ class PartQuestions:
         """Whether only changes of nodes can change an answer, and no pod that comes or goes."""
         return all(each.reads <= Reads.NODE for each in (*self.filters, *self.summed, *self.normalized))
 
+    @cached_property
+    def answers_by_row(self) -> tuple[bool, bool]:
+        """Whether a filter, and whether a score, defines how to answer about one row. Where none does, they are asked about a
+        few rows at once: an array of one row takes as long as an array of six."""
+        scores = (*self.summed, *self.normalized)
+        return (
+            any(_own(each.plugin, FilterPlugin, "filter_row") for each in self.filters),
+            any(_own(each.plugin, ScorePlugin, "score_row") for each in scores),
+        )
+
     def has_say(self, point: int, skipped: frozenset[str]) -> bool:
         """Whether a filter (after PRE_FILTER) or a score (after PRE_SCORE) is left where these plugins skip."""
         questions = self.filters if point == PRE_FILTER else (*self.summed, *self.normalized)
@@ -98,6 +108,11 @@ class PartQuestions:
                 self._scores_left.clear()
             self._scores_left[skipped] = left
         return left
+
+
+def _own(plugin: Plugin, point: type[Plugin], method: str) -> bool:
+    """Whether the plugin defines a method that the extension point has as well."""
+    return getattr(type(plugin), method) is not getattr(point, method)
 
 
 @dataclass(frozen=True)
@@ -310,7 +325,7 @@ class PartMemo:
         rows = at.take_news(nodes, log)
         if rows is None:
             return
-        few = few_rows(rows)
+        few = few_rows(rows) if self.questions.answers_by_row[point] else None
         if few is None:
             (self._filter_rows if is_filter else self._score_rows)(context, rows)
         else:

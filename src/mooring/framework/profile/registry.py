@@ -21,6 +21,7 @@ from mooring.framework.contract.plain import PlainPlugin, lift
 from mooring.framework.contract.points import Handle, Plugin
 from mooring.framework.contract.status import describe
 from mooring.kit.bounded_reading import read_file
+from mooring.model.shape import add_shape_annotations
 
 ENTRY_POINT_GROUP = "mooring.plugins"
 """Name of the entry point group that packages with plugins declare in their pyproject.toml."""
@@ -56,6 +57,7 @@ class Registry:
         """Add a factory under a name; raises RegistryError if the name is taken, as upstream."""
         if name in self._factories:
             raise RegistryError(f"a plugin named {name} already exists")
+        add_shape_annotations(getattr(factory, "shape_annotations", ()))
         self._factories[name] = factory
 
     def merge(self, other: "Registry") -> None:
