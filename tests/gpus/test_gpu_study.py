@@ -1,6 +1,7 @@
 """The study of the paper in a reduced form, on three nodes and a few pods; and the policies as users get them."""
 
 import csv
+import gzip
 from pathlib import Path
 from typing import Any
 
@@ -28,9 +29,9 @@ def at_the_root(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def traces(folder: Path) -> Path:
-    (folder / "gpu_nodes.csv.gz").write_text(NODES)
+    (folder / "gpu_nodes.csv.gz").write_bytes(gzip.compress(NODES.encode()))
     (folder / "workloads").mkdir()
-    (folder / "workloads" / "default.csv.gz").write_text(PODS)
+    (folder / "workloads" / "default.csv.gz").write_bytes(gzip.compress(PODS.encode()))
     return folder
 
 
