@@ -171,10 +171,11 @@ def test_groups_and_members_that_go_during_the_attempt(logger: logging.Logger) -
 def test_composite_groups(logger: logging.Logger) -> None:
     queue = LoggedQueue(logger, 5, TopologyAwareWorkloadScheduling=True, CompositePodGroup=True)
     both = 'rootType="podgroup" root="default/all"'
-    below = {"parentCompositePodGroupName": "all"}
-    queue.create(a_composite("all"), a_group("one", uid="1", **below), a_member("a", group="one"))
+    queue.create(
+        a_composite("all"), a_group("one", uid="1", parentCompositePodGroupName="all"), a_member("a", group="one")
+    )
     queue.said()
-    queue.create(a_group("two", uid="2", **below))
+    queue.create(a_group("two", uid="2", parentCompositePodGroupName="all"))
     assert queue.said()[0] == f'"Pod Group added to the existing root group" {both} podGroup="default/two"'
     queue.driver.delete("CompositePodGroup", "default/all")
     what = "decomposed and enqueued pods in the composite pod group subtree to incompletePodGroupPods"
