@@ -11,7 +11,7 @@ from mooring.framework import config
 from mooring.framework.profile.registry import Registry
 from mooring.kit.clock import VirtualClock
 from mooring.model.pod import Pod
-from mooring.model.workloads import PodGroup
+from mooring.model.workloads import CompositePodGroup, PodGroup
 from mooring.plugins.builtin import in_tree
 from mooring.scheduler.observer import SchedulerListeners
 from mooring.scheduler.scheduler_metrics import SchedulerMetrics
@@ -28,6 +28,16 @@ def a_group(
     metadata = {"name": name, "namespace": namespace, "uid": uid}
     written = {"metadata": metadata, "spec": {"schedulingPolicy": policy, **spec}}
     return msgspec.convert(written, PodGroup)
+
+
+def a_composite(name: str, min_count: int | None = None, parent: str | None = None, **spec: Any) -> CompositePodGroup:
+    """Without `min_count` its policy is basic."""
+    policy = {"basic": {}} if min_count is None else {"gang": {"minGroupCount": min_count}}
+    metadata = {"name": name, "namespace": "default", "uid": f"uid-{name}"}
+    written = {"metadata": metadata, "spec": {"schedulingPolicy": policy, **spec}}
+    if parent is not None:
+        written["spec"]["parentCompositePodGroupName"] = parent
+    return msgspec.convert(written, CompositePodGroup)
 
 
 def a_member(name: str, group: str = "gang", **more: Any) -> Pod:

@@ -28,7 +28,11 @@ var defaults = map[featuregate.Feature]featuregate.VersionedSpecs{
     },
     Untyped: {{Version: version.MustParse("1.36"), Default: false, PreRelease: GA, LockToDefault: true}},
     library.Named: {{Version: version.MustParse("1.2"), Default: true, PreRelease: Deprecated}},
-    Called: {{Version: version.MustParse("1.37"), Default: false, PreRelease: Alpha}},
+    Called: {
+        {Version: version.MustParse("1.37"), Default: false, PreRelease: Alpha},
+        {Version: version.MustParse("1.37"), Default: true, PreRelease: Beta,
+         MinCompatibilityVersion: version.MustParse("1.37")},
+    },
 }
 
 var needed = map[featuregate.Feature][]featuregate.Feature{
@@ -47,7 +51,8 @@ def test_gates_are_those_of_the_release() -> None:
     }
     later = gates_of([DEFINING], (1, 37), [NAMING])
     assert later["One"][0] == Spec((1, 37), "GA", True, True)
-    assert "Three" in later
+    assert later["Three"][0] == Spec((1, 37), "ALPHA", False, False), "a program of 1.37 understands 1.36 by default"
+    assert gates_of([DEFINING], (1, 38), [NAMING])["Three"][0].default
 
 
 def test_two_definitions_that_differ_are_refused() -> None:

@@ -48,7 +48,8 @@ _SPECS = re.compile(r"map\[(?:\w+\.)?Feature\](?:\w+\.)?VersionedSpecs\s*\{")
 _NEEDS = re.compile(r"map\[(?:\w+\.)?Feature\]\[\](?:\w+\.)?Feature\s*\{")
 _ENTRY = re.compile(r"(?:\w+\.)?(\w+):\s*\{")
 _NEEDED = re.compile(r"(\w+)\)?\s*(?:,|$)")
-_VERSION = re.compile(r'Version:\s*version\.MustParse\("(\d+)\.(\d+)"\)')
+_VERSION = re.compile(r'\bVersion:\s*version\.MustParse\("(\d+)\.(\d+)"\)')
+_COMPATIBLE = re.compile(r'\bMinCompatibilityVersion:\s*version\.MustParse\("(\d+)\.(\d+)"\)')
 _STAGE = re.compile(r"PreRelease:\s*(?:\w+\.)?(\w+)")
 
 
@@ -59,6 +60,8 @@ class Spec(NamedTuple):
     stage: str
     default: bool
     is_locked: bool
+    compatible: tuple[int, int] = (0, 0)
+    """It holds only where releases before this one need not be understood. By default the one before is understood."""
 
 
 # ---- Feature gates
@@ -75,7 +78,8 @@ def gates_of(
     needs: dict[str, tuple[str, ...]] = {}
     for text in bare:
         for constant, body in _entries(text, _SPECS):
-            spec = max((each for each in _specs(body) if each.since <= release), default=None)
+            held = (each for each in _specs(body) if each.since <= release and each.compatible < release)
+            spec = max(held, default=None)
             if spec is not None and specs.setdefault(names[constant], spec) != spec:
                 raise ValueError(f"{names[constant]}: two files define it as {spec} and {specs[names[constant]]}")
         for constant, body in _entries(text, _NEEDS):
@@ -116,7 +120,10 @@ def _specs(body: str) -> Iterator[Spec]:
         is_on, is_locked = (
             re.search(rf"\b{field}:\s*true", written) is not None for field in ("Default", "LockToDefault")
         )
-        yield Spec((int(version[1]), int(version[2])), stage[1].upper(), is_on, is_locked)
+        compatible = _COMPATIBLE.search(written)
+        since = int(version[1]), int(version[2])
+        least = (int(compatible[1]), int(compatible[2])) if compatible is not None else (0, 0)
+        yield Spec(since, stage[1].upper(), is_on, is_locked, least)
 
 
 def gate_rows(gates: Mapping[str, tuple[Spec, tuple[str, ...]]], uses: Mapping[str, str]) -> Iterator[str]:

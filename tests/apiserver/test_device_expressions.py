@@ -112,6 +112,34 @@ def test_derived_attributes_are_lists_only_with_the_gate() -> None:
     assert faults(CLAIMS, deriving("['a']"), DRAListTypeAttributes=True) == []
 
 
+ATTRIBUTE = "device.attributes['d.x'].a"
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (f"{ATTRIBUTE}.exists(x, x == 1)", "expression of type 'any' cannot be range of a comprehension"),
+        (f"cel.bind(v, {ATTRIBUTE}, v.all(x, x))", "expression of type 'any' cannot be range of a comprehension"),
+        (f"{ATTRIBUTE}.includes(1)", "undeclared reference to 'includes'"),
+        (f"{ATTRIBUTE}.b", "must evaluate to bool or the unknown type, not dyn"),
+        (f"[{ATTRIBUTE}]", "must evaluate to bool or the unknown type, not list(google.protobuf.Any)"),
+        (f"[{ATTRIBUTE}, 1].exists(x, x == 1)", "expected type 'any' but found 'int'"),
+    ],
+)
+def test_attributes_of_new_selectors_are_lists_only_with_the_gate(text: str, told: str) -> None:
+    (found,) = faults(CLAIMS, a_claim(exactly(text)))
+    assert found[1] == INVALID and told in found[2]
+    if text in (f"{ATTRIBUTE}.exists(x, x == 1)", f"{ATTRIBUTE}.includes(1)", f"{ATTRIBUTE}.b"):
+        assert faults(CLAIMS, a_claim(exactly(text)), DRAListTypeAttributes=True) == []
+
+
+@pytest.mark.parametrize(
+    "text", [f"size({ATTRIBUTE}) > 1", f"1 in {ATTRIBUTE}", f"{ATTRIBUTE} ? true : false", ATTRIBUTE]
+)
+def test_attributes_that_are_no_lists_fit_everywhere_else(text: str) -> None:
+    assert faults(CLAIMS, a_claim(exactly(text))) == []
+
+
 def test_expressions_that_are_stored_are_not_looked_at_again() -> None:
     """They were stored by an older server, or while a gate was on."""
     api = an_api()

@@ -484,6 +484,7 @@ NOT_COMPILED: list[tuple[str, str]] = [
     ('int("x") == 1', "program instantiation failed: type conversion error from 'string' to 'int'"),
     ("int(1.9) == 1 && int(-1.9) == -1 && int(1e20) == 1", "program instantiation failed: integer overflow"),
     ('[1, "a"].size() == 2', "compilation failed: ERROR: <input>:1:5: expected type 'int' but found 'string'"),
+    ("[dyn(1), 2].size() == 2", "compilation failed: ERROR: <input>:1:10: expected type 'dyn' but found 'int'"),
     (
         '{"a": 1, "b": "x"}.size() == 2',
         "compilation failed: ERROR: <input>:1:15: expected type 'int' but found 'string'",

@@ -43,7 +43,7 @@ def test_no_gate_is_listed_twice_or_missing_elsewhere() -> None:
         ("StorageCapacityScoring", Gate(Stage.BETA, True, False)),
         ("VolumeLimitScaling", Gate(Stage.BETA, True, False)),
         ("SchedulerPreQueueingHints", Gate(Stage.ALPHA, False, False)),
-        ("DRAFractionalCapacityRange", Gate(Stage.BETA, True, False)),
+        ("DRAFractionalCapacityRange", Gate(Stage.BETA, False, False)),
         ("OpportunisticBatching", Gate(Stage.BETA, True, False)),
         ("TopologyAwareWorkloadScheduling", Gate(Stage.ALPHA, False, False)),
         ("GitRepoVolumeDriver", Gate(Stage.DEPRECATED, False, True)),

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from build import a_node, a_pod
-from gangs import GROUP_GATES, a_group, a_member
+from gangs import GROUP_GATES, a_composite, a_group, a_member
 from mooring.drivers.simulated_driver import START_NS, Driver
 from mooring.framework import config
 from mooring.kit.clock import VirtualClock
@@ -34,14 +34,15 @@ class Lines(logging.Handler):
 class LoggedQueue:
     """A scheduler on a virtual clock with a log of this verbosity; None: it has none."""
 
-    def __init__(self, logger: logging.Logger, verbosity: int | None) -> None:
+    def __init__(self, logger: logging.Logger, verbosity: int | None, **gates: bool) -> None:
         self.lines = Lines()
         logger.addHandler(self.lines)
         logger.setLevel(logging.INFO - (verbosity or 0))
         clock = VirtualClock(START_NS)
+        gates = {**GROUP_GATES, **gates}
         listeners = SchedulerListeners(log=None if verbosity is None else Log(logger))
-        settings = config.from_object(HEAD, feature_gates=GROUP_GATES)
-        self.scheduler = build_scheduler(settings, clock, in_tree(), listeners=listeners, gates=GROUP_GATES)
+        settings = config.from_object(HEAD, feature_gates=gates)
+        self.scheduler = build_scheduler(settings, clock, in_tree(), listeners=listeners, gates=gates)
         self.driver = Driver(clock, self.scheduler, with_versions=True)
 
     def create(self, *items: Any) -> None:
@@ -109,10 +110,14 @@ def test_the_way_of_a_group(logger: logging.Logger) -> None:
     waits = "waiting for one or more parent pod group objects to be observed"
     moved, root = "Entity moved to an internal scheduling queue", 'rootType="podgroup" root="default/gang"'
     gated = f'"{moved}, because it is gated" type="podgroup" entity="default/gang"'
+    complete = (
+        "was added to the root group and its pods were attempted to be moved from incompletePodGroupPods to the queue"
+    )
     assert queue.said() == [
         f'"Pod with pod group added to incompletePodGroupPods, {waits}" podGroup="gang" pod="default/a"',
         f'"Pod was added to root group as the first member pod" {root} pod="default/a"',
         f'{gated} event="UnscheduledPodAdd" queue="Unschedulable"',
+        f'"Pod Group {complete}" {root} podGroup="default/gang" podsLen=1',
         f'{gated} event="scheduling.k8s.io/PodGroupAdd" queue="Unschedulable"',
     ]
     queue.create(a_member("b"))
@@ -124,10 +129,58 @@ def test_the_way_of_a_group(logger: logging.Logger) -> None:
     found = queue.said()
     pending = "Pod added to pending pod group pods, waiting for its root group to be requeued"
     assert [line for line in found if pending in line] == [f'"{pending}" {root} pod="default/{name}"' for name in "ab"]
-    assert found[-1] == (
+    assert found[-2] == (
         '"Pod group moved to an internal scheduling queue" podGroup="default/gang" event="ScheduleAttemptFailure" '
         'queue="Backoff" schedulingCycle=1 unschedulable plugins={}'
     )
+
+
+def test_groups_and_members_that_change_and_go(logger: logging.Logger) -> None:
+    queue = LoggedQueue(logger, 5)
+    queue.create(a_group(min_count=3, uid="g"), a_member("a"), a_member("b"))
+    queue.said()
+    queue.driver.update(a_group(min_count=4, uid="g"))
+    root = 'rootType="podgroup" root="default/gang"'
+    gone = "deleted from root group, decomposed and enqueued pods to incompletePodGroupPods"
+    assert (
+        f'"Pod Group in the scheduling queue was updated for the root group" {root} podGroup="default/gang"'
+        in queue.said()
+    )
+    queue.driver.delete("Pod", "default/b")
+    assert f'"Pod deleted from existing root group info" {root} pod="default/b"' in queue.said()
+    queue.driver.delete("PodGroup", "default/gang")
+    assert f'"Pod group {gone}" {root} podGroup="default/gang" pods=1' in queue.said()
+    queue.driver.delete("Pod", "default/a")
+    assert '"Pod deleted from incompletePodGroupPods" pod="default/a" podGroup="gang"' in queue.said()
+
+
+def test_groups_and_members_that_go_during_the_attempt(logger: logging.Logger) -> None:
+    queue = LoggedQueue(logger, 5)
+    queue.create(a_node("n"), a_group(uid="g"), a_member("a"))
+    assert queue.scheduler.core.queue.pop() is not None
+    queue.create(a_member("b"), a_member("c"))
+    queue.said()
+    queue.driver.delete("Pod", "default/b")
+    pending = "Pod belonging to a root group got deleted from pending pod group info"
+    assert f'"{pending}" rootType="podgroup" root="default/gang" pod="default/b"' in queue.said()
+    queue.driver.delete("PodGroup", "default/gang")
+    gone = "Pod group deleted, decomposed and enqueued pending pods for the pod group to incompletePodGroupPods"
+    assert f'"{gone}" podGroup="default/gang" pods=1' in queue.said()
+
+
+def test_composite_groups(logger: logging.Logger) -> None:
+    queue = LoggedQueue(logger, 5, TopologyAwareWorkloadScheduling=True, CompositePodGroup=True)
+    both = 'rootType="podgroup" root="default/all"'
+    queue.create(
+        a_composite("all"), a_group("one", uid="1", parentCompositePodGroupName="all"), a_member("a", group="one")
+    )
+    queue.said()
+    queue.create(a_group("two", uid="2", parentCompositePodGroupName="all"))
+    assert queue.said()[0] == f'"Pod Group added to the existing root group" {both} podGroup="default/two"'
+    queue.driver.delete("CompositePodGroup", "default/all")
+    what = "decomposed and enqueued pods in the composite pod group subtree to incompletePodGroupPods"
+    gone = f'"Composite pod group deleted from the root group, {what}" {both} compositePodGroup="default/all" pods=1'
+    assert gone in queue.said()
 
 
 @pytest.mark.parametrize(("verbosity", "lines"), [(None, 0), (0, 0), (2, 0), (3, 1), (4, 1), (5, 3)])

@@ -119,7 +119,7 @@ def test_a_group_that_is_deleted_leaves_its_pods_incomplete() -> None:
     world = Queue(A, B)
     assert world.queue.groups is not None
     world.cluster.remove(PodGroup, "default/gang")
-    world.queue.groups.group_removed(name_of(a_group()), ["default/gang"])
+    world.queue.groups.group_removed(name_of(a_group()), name_of(a_group()), ["default/gang"])
     world.check()
     assert world.where(A, B) == ["incomplete", "incomplete"]
     world.queue.delete(A)
@@ -133,7 +133,7 @@ def test_a_group_that_is_deleted_in_its_cycle_leaves_its_pending_pods_incomplete
     assert world.where(B) == ["pending"]
     world.cluster.remove(PodGroup, "default/gang")
     assert world.queue.groups is not None
-    world.queue.groups.group_removed(name_of(a_group()), ["default/gang"])
+    world.queue.groups.group_removed(name_of(a_group()), name_of(a_group()), ["default/gang"])
     assert world.where(B) == ["incomplete"]
     assert world.end(group, "success") is None
 

@@ -5,28 +5,16 @@ The first table has the trees of upstream's integration test, in our words.
 
 from typing import Any
 
-import msgspec
 import pytest
 
 from build import a_node
-from gangs import GangWorld, a_group, a_member
+from gangs import GangWorld, a_composite, a_group, a_member
 from mooring.cluster.pods.group_tree import GroupName
 from mooring.framework.contract.points import Plugin
-from mooring.model.workloads import CompositePodGroup
 from mooring.plugins.builtin import in_tree
 
 GATES = {"GenericWorkload": True, "TopologyAwareWorkloadScheduling": True, "CompositePodGroup": True}
 CONDITION = "PodGroupInitiallyScheduled"
-
-
-def a_composite(name: str, min_count: int | None = None, parent: str | None = None, **spec: Any) -> CompositePodGroup:
-    """Without `min_count` its policy is basic."""
-    policy = {"basic": {}} if min_count is None else {"gang": {"minGroupCount": min_count}}
-    metadata = {"name": name, "namespace": "default", "uid": f"uid-{name}"}
-    written = {"metadata": metadata, "spec": {"schedulingPolicy": policy, **spec}}
-    if parent is not None:
-        written["spec"]["parentCompositePodGroupName"] = parent
-    return msgspec.convert(written, CompositePodGroup)
 
 
 class TreeWorld(GangWorld):

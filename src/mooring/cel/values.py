@@ -30,7 +30,8 @@ class Type:
 BOOL, INT, UINT, DOUBLE = Type("bool"), Type("int"), Type("uint"), Type("double")
 STRING, BYTES, NULL = Type("string"), Type("bytes"), Type("null")
 DURATION, TIMESTAMP = Type("google.protobuf.Duration"), Type("google.protobuf.Timestamp")
-DYN, ERROR = Type("dyn"), Type("*error*")
+DYN, ANY, ERROR = Type("dyn"), Type("any"), Type("*error*")
+"""A value of `any` may be used wherever one of `dyn` may, but no comprehension goes over it."""
 
 _SHORT = {"duration": DURATION, "timestamp": TIMESTAMP}
 
@@ -48,7 +49,7 @@ def optional_of(value: Type) -> Type:
 
 
 def is_dynamic(kind: Type) -> bool:
-    return kind.name in ("dyn", "*error*") and not kind.is_variable
+    return kind.name in ("dyn", "any", "*error*") and not kind.is_variable
 
 
 def unwrapped(kind: Type) -> tuple[Type, bool]:

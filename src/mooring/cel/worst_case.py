@@ -258,7 +258,7 @@ def _is_bind(node: Fold) -> bool:
 
 
 def _is_dynamic(kind: Type) -> bool:
-    return kind.name in ("dyn", "*error*", "optional_type")
+    return kind.name in ("dyn", "any", "*error*", "optional_type")
 
 
 def _written_size(node: SyntaxNode) -> LengthBounds | None:

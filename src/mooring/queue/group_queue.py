@@ -171,10 +171,19 @@ class GroupQueue:
         if entry is None:
             return None
         self._counters.release(entry)
-        if self.incomplete.remove(entry.pod) is None and self.pending.remove(entry.pod) is None:
-            group = self.entity_of(entry.pod)
-            assert group is not None, "a member that waits is in an entity, or aside"
-            self._take_from(group, [entry], _ADDED)
+        if self.incomplete.remove(entry.pod) is not None:
+            if self._log is not None:
+                self._log.no_longer_incomplete(entry)
+            return entry
+        root = self._tree.root_of_pod(entry.pod)
+        assert root is not None, "a member that waits is incomplete, or has a root"
+        if self.pending.remove(entry.pod) is not None:
+            if self._log is not None:
+                self._log.no_longer_pending(entry, root)
+            return entry
+        if self._log is not None:
+            self._log.left(entry, root)
+        self._take_from(self.entities[group_entry_key(root)], [entry], _ADDED)
         return entry
 
     def _take_from(self, group: QueuedGroup, entries: Iterable[QueuedPod], label: str) -> None:
@@ -250,11 +259,23 @@ class GroupQueue:
     def group_added(self, name: GroupName) -> None:
         """A group object came: members that waited for it join the queue. Each passes the gates on the way."""
         root = self._tree.root_of(name)
-        if root is not None:
-            for entry in self.incomplete.clear(self._tree.leaves(root)):
-                self.add(entry)
+        if root is None:
+            return
+        if self._log is not None and group_entry_key(root) in self.entities:
+            self._log.group_joined(name, root)
+        entries = self.incomplete.clear(self._tree.leaves(root))
+        for entry in entries:
+            self.add(entry)
+        if self._log is not None:
+            self._log.group_added(name, root, len(entries))
 
-    def group_removed(self, root: GroupName | None, leaves: Iterable[str]) -> None:
+    def group_updated(self, name: GroupName) -> None:
+        """A group object changed, but not its place in the tree."""
+        root = self._tree.root_of(name)
+        if self._log is not None and root is not None and group_entry_key(root) in self.entities:
+            self._log.group_updated(name, root)
+
+    def group_removed(self, name: GroupName, root: GroupName | None, leaves: Iterable[str]) -> None:
         """A group object is gone. `root` was the root above it, and `leaves` were the PodGroups under that root. The members
         of those that have no root any more wait for their group to be complete."""
         if root is None:
@@ -266,8 +287,12 @@ class GroupQueue:
             left = [entry for leaf in lost for entry in group.members.get(leaf, ())]
             if left:
                 self._take_from(group, left, _REGROUPED)
+            if self._log is not None:
+                self._log.group_removed(name, root, len(left))
         else:
             left = self.pending.clear(lost) if key == self.in_cycle else []
+            if left and self._log is not None:
+                self._log.group_removed_in_cycle(name, root, len(left))
         for entry in left:
             self.incomplete.add(entry)
 

@@ -47,14 +47,8 @@ class QueueLog:
     def incomplete(self, entry: QueuedPod) -> None:
         """A member waits for objects of its group."""
         where = "Pod with pod group added to incompletePodGroupPods"
-        group = entry.pod.spec.scheduling_group
-        name = group.pod_group_name if group is not None else None
-        self._log.v(
-            MOVES,
-            f"{where}, waiting for one or more parent pod group objects to be observed",
-            podGroup=name,
-            pod=_ref(entry.key),
-        )
+        why = "waiting for one or more parent pod group objects to be observed"
+        self._log.v(MOVES, f"{where}, {why}", podGroup=_group_of(entry), pod=_ref(entry.key))
 
     def pending(self, entry: QueuedPod, root: GroupName) -> None:
         """A member came during the attempt of its group."""
@@ -68,8 +62,56 @@ class QueueLog:
         """A member came whose group was in the queue."""
         self._member("Pod added to existing root group info", entry, root, queue=_QUEUES[place])
 
+    def no_longer_incomplete(self, entry: QueuedPod) -> None:
+        """A member is gone that waited for objects of its group."""
+        self._log.v(MOVES, "Pod deleted from incompletePodGroupPods", pod=_ref(entry.key), podGroup=_group_of(entry))
+
+    def no_longer_pending(self, entry: QueuedPod, root: GroupName) -> None:
+        """A member is gone that waited for the end of the attempt of its group."""
+        self._member("Pod belonging to a root group got deleted from pending pod group info", entry, root)
+
+    def left(self, entry: QueuedPod, root: GroupName) -> None:
+        """A member is gone whose group is in the queue."""
+        self._member("Pod deleted from existing root group info", entry, root)
+
     def _member(self, message: str, entry: QueuedPod, root: GroupName, **more: object) -> None:
         self._log.v(MOVES, message, **_below(root), pod=_ref(entry.key), **more)
+
+    def group_joined(self, name: GroupName, root: GroupName) -> None:
+        """A group object came whose root is in the queue. Parity: the key is `podGroup` for a CompositePodGroup, too."""
+        message = f"{_title(name)} added to the existing root group"
+        self._log.v(MOVES, message, **_below(root), podGroup=_ref(name.key))
+
+    def group_added(self, name: GroupName, root: GroupName, pods: int) -> None:
+        """After a group object came, so many members were complete."""
+        members = "its pods were attempted to be moved from incompletePodGroupPods to the queue"
+        message = f"{_title(name)} was added to the root group and {members}"
+        self._log.v(MOVES, message, **_below(root), **_object(name), podsLen=pods)
+
+    def group_updated(self, name: GroupName, root: GroupName) -> None:
+        """A group object changed whose root is in the queue."""
+        message = f"{_title(name)} in the scheduling queue was updated for the root group"
+        self._log.v(MOVES, message, **_below(root), **_object(name))
+
+    def group_removed(self, name: GroupName, root: GroupName, pods: int) -> None:
+        """A group object is gone whose root is in the queue: so many members wait for objects of their group now."""
+        if name.is_composite:
+            what = "the root group, decomposed and enqueued pods in the composite pod group subtree"
+            message = f"Composite pod group deleted from {what} to incompletePodGroupPods"
+        else:
+            message = "Pod group deleted from root group, decomposed and enqueued pods to incompletePodGroupPods"
+        self._log.v(MOVES, message, **_below(root), **_object(name), pods=pods)
+
+    def group_removed_in_cycle(self, name: GroupName, root: GroupName, pods: int) -> None:
+        """A group object is gone during the attempt of its root, for the end of which so many members waited."""
+        if name.is_composite:
+            what = "the root group, enqueued pending pods in the composite pod group subtree"
+            message = f"Composite pod group deleted from {what} to incompletePodGroupPods"
+            self._log.v(MOVES, message, **_below(root), **_object(name), pods=pods)
+        else:
+            what = "decomposed and enqueued pending pods for the pod group"
+            message = f"Pod group deleted, {what} to incompletePodGroupPods"
+            self._log.v(MOVES, message, **_object(name), pods=pods)
 
     def skipped(self, entity: QueuedEntity, label: str) -> None:
         """An event does not help an entity that is unschedulable."""
@@ -89,6 +131,20 @@ def _about(entity: QueuedEntity) -> dict[str, object]:
 
 def _below(root: GroupName) -> dict[str, object]:
     return {"rootType": GROUP_ENTITY, "root": _ref(root.key)}
+
+
+def _title(name: GroupName) -> str:
+    return "Composite Pod Group" if name.is_composite else "Pod Group"
+
+
+def _object(name: GroupName) -> dict[str, object]:
+    return {"compositePodGroup" if name.is_composite else "podGroup": _ref(name.key)}
+
+
+def _group_of(entry: QueuedPod) -> str | None:
+    """The name of the PodGroup of a member, as the pod has it."""
+    group = entry.pod.spec.scheduling_group
+    return group.pod_group_name if group is not None else None
 
 
 def _ref(key: str) -> ObjectRef:

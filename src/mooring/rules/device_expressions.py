@@ -13,7 +13,7 @@ from mooring.cel.functions.texts import TEXTS, VALIDATORS
 from mooring.cel.functions.times import TIMES
 from mooring.cel.language.checker import Declarations
 from mooring.cel.library import Library
-from mooring.cel.values import BOOL, DYN, INT, STRING, Type, map_of
+from mooring.cel.values import ANY, BOOL, DYN, INT, STRING, Type, map_of
 from mooring.model import names
 
 MAX_COST = 1_000_000
@@ -47,57 +47,58 @@ _FUNCTIONS = (*STANDARD, *TIMES, *TEXTS, *LISTS, *AMOUNTS, *NETWORKS, *URLS, *na
 
 
 @cache
-def declarations() -> Declarations:
+def declarations(has_lists: bool = True) -> Declarations:
     """Names, fields and functions that CEL expressions of claims and classes may use. Parity: `device` is an object, so an
-    expression with a misspelled field does not compile. No feature gate counts here: expressions that are stored may use
-    whatever any of them allows."""
+    expression with a misspelled field does not compile. Expressions that are stored may use whatever any feature gate
+    allows; new ones have no attributes that are lists without DRAListTypeAttributes."""
     fields = {
         "driver": STRING,
         "allowMultipleAllocations": BOOL,
-        "attributes": map_of(STRING, map_of(STRING, DYN)),
+        "attributes": map_of(STRING, map_of(STRING, DYN if has_lists else ANY)),
         "capacity": map_of(STRING, map_of(STRING, QUANTITY)),
     }
-    library = Library(_FUNCTIONS)
+    library = Library([each for each in _FUNCTIONS if has_lists or each.function != "includes"])
     types = {**TYPES, IP.name: IP, CIDR.name: CIDR}
     return Declarations(library, {"device": _DEVICE}, {_DEVICE.name: fields}, types, VALIDATORS)
 
 
-def compile_text(text: str) -> Expression:
-    """The expression. Raises CompileFault."""
+def compile_text(text: str, *, has_lists: bool = True) -> Expression:
+    """The expression, with the attributes of `declarations`. Raises CompileFault."""
     if len(text.encode("utf-8", "surrogatepass")) > MAX_BYTES:
         raise CompileFault(f"compilation failed: Too long: may not be more than {MAX_BYTES} bytes")
-    return compile_expression(text, declarations())
+    return compile_expression(text, declarations(has_lists))
 
 
-def check_selector(kind: Type) -> None:
-    """Raises CompileFault for the type of an expression that is no selector."""
-    if kind not in (BOOL, DYN):
-        raise CompileFault(f"must evaluate to bool or the unknown type, not {kind}")
+def check_selector(kind: Type, *, has_lists: bool = True) -> None:
+    """Raises CompileFault for the type of an expression that is no selector. Parity: unknown is the type of attributes."""
+    if kind not in (BOOL, DYN if has_lists else ANY):
+        raise CompileFault(f"must evaluate to bool or the unknown type, not {_declared(kind)}")
 
 
-def check_derived(kind: Type, *, may_be_list: bool = True) -> None:
-    """Raises CompileFault for the type of an expression that attributes cannot have. Without the gate DRAListTypeAttributes a
-    new expression gives no list."""
-    element = kind.params[0] if kind.name == "list" and may_be_list else kind
-    if element not in (BOOL, INT, STRING, DYN, SEMVER):
+def check_derived(kind: Type, *, has_lists: bool = True) -> None:
+    """Raises CompileFault for the type of an expression that attributes cannot have."""
+    element = kind.params[0] if kind.name == "list" and has_lists else kind
+    if element not in (BOOL, INT, STRING, DYN, ANY, SEMVER):
         allowed = "a primitive scalar (string, integer, boolean, semver)"
-        lists = " or a list of these scalars" if may_be_list else ""
-        raise CompileFault(f"must evaluate to {allowed}{lists}, not {kind}")
+        lists = " or a list of these scalars" if has_lists else ""
+        raise CompileFault(f"must evaluate to {allowed}{lists}, not {_declared(kind)}")
+
+
+def _declared(kind: Type) -> str:
+    """The type as cel-go declares it: only errors of its checker have the short name `any`."""
+    return str(kind).replace(ANY.name, "google.protobuf.Any")
 
 
 # Bounded, because users write expressions into claims. Claims of one template have the same ones.
 @lru_cache(maxsize=4096)
-def new_expression(text: str, is_derived: bool, may_be_list: bool) -> int | str:
+def new_expression(text: str, is_derived: bool, has_lists: bool) -> int | str:
     """The most that a new expression can cost for a device, or what is wrong with it."""
+    check = check_derived if is_derived else check_selector
     try:
-        kind = compile_text(text).type
-        if is_derived:
-            check_derived(kind, may_be_list=may_be_list)
-        else:
-            check_selector(kind)
+        check(compile_text(text, has_lists=has_lists).type, has_lists=has_lists)
     except CompileFault as fault:
         return str(fault)
-    return worst_cost_of(text, declarations(), device_size)
+    return worst_cost_of(text, declarations(has_lists), device_size)
 
 
 def device_size(path: Path, kind: Type) -> LengthBounds | None:

@@ -17,6 +17,7 @@ from mooring.cluster.nodes.table import ClusterError
 from mooring.framework.contract.events import (
     ASSIGNED_POD_ADD,
     ASSIGNED_POD_DELETE,
+    ASSIGNED_POD_UPDATE,
     NODE,
     UNSCHEDULED_POD_ADD,
     UNSCHEDULED_POD_DELETE,
@@ -228,6 +229,8 @@ def _assigned_updated(core: Core, old: Pod, new: Pod) -> None:
     except ClusterError as fault:
         _contradicted(core, fault)
     _wake_for_each(core, pod_events(old, new), old, new)
+    if core.is_observed:
+        core.observer.change_handled(ASSIGNED_POD_UPDATE)  # Parity: beside the events that the update is
 
 
 def _resize_updated(core: Core, old: Pod, new: Pod) -> None:

@@ -19,7 +19,7 @@ def expression_faults(resource: KindSpec, old: JsonObject, new: JsonObject, gate
     """The faults of new expressions; `old` is empty for a new object. The requests of claims and templates never change."""
     if resource.kind == DEVICE_CLASS.kind:
         selectors = at(new, "spec.selectors", [])
-        return [] if selectors == at(old, "spec.selectors", []) else [*_selectors("spec.selectors", selectors)]
+        return [] if selectors == at(old, "spec.selectors", []) else [*_selectors("spec.selectors", selectors, gates)]
     path = _CLAIMS.get(resource.kind)
     return [*_requests(path, at(new, path, {}), gates)] if path is not None and not old else []
 
@@ -34,7 +34,7 @@ def _requests(path: str, devices: JsonObject, gates: Mapping[str, bool]) -> Iter
         ways = [(f"{place}.exactly", request["exactly"])] if request.get("exactly") else []
         ways += [(f"{place}.firstAvailable[{j}]", sub) for j, sub in enumerate(request.get("firstAvailable") or ())]
         for where, asked in ways:
-            yield from _selectors(f"{where}.selectors", asked.get("selectors") or ())
+            yield from _selectors(f"{where}.selectors", asked.get("selectors") or (), gates)
             for j, derived in enumerate(asked.get("derivedAttributes") or ()):
                 cost, faults = _judged(
                     f"{where}.derivedAttributes[{j}].expression", derived.get("expression", ""), True, gates
@@ -45,9 +45,9 @@ def _requests(path: str, devices: JsonObject, gates: Mapping[str, bool]) -> Iter
         yield field_forbidden(path, _ALL_TOO_COMPLEX)
 
 
-def _selectors(path: str, selectors: Sequence[JsonObject]) -> Iterator[Cause]:
+def _selectors(path: str, selectors: Sequence[JsonObject], gates: Mapping[str, bool]) -> Iterator[Cause]:
     for i, selector in enumerate(selectors):
-        yield from _judged(f"{path}[{i}].cel.expression", at(selector, "cel.expression", ""), False, {})[1]
+        yield from _judged(f"{path}[{i}].cel.expression", at(selector, "cel.expression", ""), False, gates)[1]
 
 
 def _judged(path: str, text: str, is_derived: bool, gates: Mapping[str, bool]) -> tuple[int, list[Cause]]:

@@ -353,12 +353,13 @@ class _Checker(TreeWalk[Type]):
 
     def _joined(self, before: Type | None, now: Type, node: SyntaxNode) -> Type:
         """The common type of elements so far and the next. Parity: Kubernetes requires elements of one type
-        (HomogeneousAggregateLiterals), except in the arguments of `format`."""
+        (HomogeneousAggregateLiterals), except in the arguments of `format`; `dyn` and `int` are two."""
         if before is None:
             return now
-        if self._mixed and not self.known.unify(before, now):
+        fits = self.known.unify(before, now)
+        if self._mixed and not fits:
             return DYN
-        if not self.known.unify(before, now):
+        if not fits or (not self._mixed and self.known.substituted(before) != self.known.substituted(now)):
             shown = self.known.settled(before), self.known.settled(now)
             raise SyntaxFault(f"expected type '{shown[0]}' but found '{shown[1]}'", node.position)
         return self.known.more_general(before, now)

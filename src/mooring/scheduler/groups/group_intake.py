@@ -16,7 +16,9 @@ def group_changed(core: Core, old: AnyPodGroup | None, new: AnyPodGroup | None) 
         core.cluster.put(new)
     elif old is not None:
         core.cluster.remove(type(old), old.key)
-    if queue is not None and is_other:
-        queue.group_removed(root, leaves)
-        if new is not None:
-            queue.group_added(name_of(new))
+    if queue is None:
+        return
+    if old is not None and is_other:
+        queue.group_removed(name_of(old), root, leaves)
+    if new is not None:
+        (queue.group_added if is_other else queue.group_updated)(name_of(new))
