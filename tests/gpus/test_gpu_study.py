@@ -51,7 +51,7 @@ def test_the_study_runs_every_policy_and_counts_gpus(tmp_path: Path) -> None:
     for row in rows:
         # All pods together ask for 3,500 of 6,000 thousandths: pods are drawn again until they ask for 7,800 or a bit more.
         assert 50 <= float(row["allocated_gpu_percent"]) <= 100
-        assert 60 <= float(row["allocated_at_80"]) <= float(row["allocated_at_120"])
+        assert 50 <= float(row["allocated_at_80"]) <= float(row["allocated_at_120"])
     kept = ("policy", "seed", "pods", "allocated_gpu_percent", "allocated_at_100")
     again = studied(folder, tmp_path / "again.csv")
     assert [[row[name] for name in kept] for row in again] == [[row[name] for name in kept] for row in rows]
