@@ -15,11 +15,11 @@ STUDY = "examples/studies/fragmentation.yaml"
 POLICIES = ("Random", "DotProd", "GpuClustering", "GpuPacking", "BestFit", "FGD")
 FILES = ("random", "dot-prod", "gpu-clustering", "gpu-packing", "best-fit", "fgd")
 NODES = "sn,cpu_milli,memory_mib,gpu,model\nn0,16000,65536,2,T4\nn1,16000,65536,2,T4\nn2,16000,65536,2,V100\n"
-PODS = """name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec,creation_time,deletion_time,scheduled_time
-share,4000,1024,1,500,,0,9,0
-whole,8000,1024,1,1000,,0,9,0
-plain,1000,1024,0,0,,0,9,0
-two,2000,1024,2,1000,V100|A100,0,9,0
+PODS = """name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec
+share,4000,1024,1,500,
+whole,8000,1024,1,1000,
+plain,1000,1024,0,0,
+two,2000,1024,2,1000,V100|A100
 """
 
 

@@ -88,6 +88,8 @@ class TraceTable:
     events: EventColumns | None = None
     where: Mapping[str, frozenset[str]] = field(default_factory=dict)
     """Column -> values: other rows are left out."""
+    absent: Mapping[str, str] = field(default_factory=dict)
+    """Column -> its cells in a file that does not have the column. Files have to have all others."""
 
     def columns(self) -> list[str]:
         """All columns that are read, in both tables."""

@@ -35,6 +35,7 @@ OPENB = TraceFormat(
             *("creation_time", "deletion_time", "scheduled_time"),
         ),
         TimeColumns("creation_time", "deletion_time", "scheduled_time"),
+        absent={"gpu_spec": "", "creation_time": "0", "deletion_time": "", "scheduled_time": ""},
     ),
     TraceTable(
         ObjectColumns(

@@ -166,7 +166,7 @@ class _TraceReading:
         table = self.table
         beside = {*table.join_header} - {*table.join}
         wanted = [column for column in table.columns() if column not in beside or column in table.header]
-        for line, row in _rows_of(self.path, self.form, wanted, table.header):
+        for line, row in _rows_of(self.path, self.form, wanted, table.header, table.absent):
             self.line = line
             if all(row[column] in kept for column, kept in table.where.items()) and self._arrives(row):
                 yield row
@@ -186,7 +186,7 @@ class _TraceReading:
         header = self.table.join_header
         wanted = [column for column in self.table.columns() if column in header and column not in self.table.header]
         found: dict[tuple[str, ...], Row] = {}
-        for _, row in _rows_of(self.types, self.form, [*join, *wanted], header):
+        for _, row in _rows_of(self.types, self.form, [*join, *wanted], header, {}):
             found.setdefault(
                 tuple(row[column] for column in join), row
             )  # one type may run on several machines: the first one counts
@@ -303,21 +303,26 @@ class _TraceReading:
             raise TraceError(self.problems)
 
 
-def _rows_of(path: str, form: TraceFormat, wanted: Sequence[str], header: Sequence[str]) -> Iterator[tuple[int, Row]]:
-    """The wanted columns of a CSV file, row by row, with their lines. A file without a header has the columns of the format.
-    Raises TraceError."""
+def _rows_of(
+    path: str, form: TraceFormat, wanted: Sequence[str], header: Sequence[str], absent: Mapping[str, str]
+) -> Iterator[tuple[int, Row]]:
+    """The wanted columns of a CSV file, row by row, with their lines. A file without a header has the columns of the format;
+    a column that it lacks has the cells of `absent`. Raises TraceError."""
     lines = csv.reader(io.StringIO(_text_of(path), newline=""))
     try:
         first = [cell.strip() for cell in next(lines, [])]
         has_header = bool({*first} & {*header})
         heads = first if has_header else [*header]
-        if missing := [column for column in wanted if column not in heads]:
-            told = f"has no column {missing[0]}; the format {form.name} needs {', '.join(wanted)}"
+        if missing := [column for column in wanted if column not in heads and column not in absent]:
+            needed = [column for column in wanted if column not in absent]
+            told = f"has no column {missing[0]}; the format {form.name} needs {', '.join(needed)}"
             raise TraceError([Problem("", told, file=path, line=1)])
-        places = [(column, heads.index(column)) for column in wanted]
+        places = [(column, heads.index(column)) for column in wanted if column in heads]
+        given = {column: absent[column] for column in wanted if column not in heads}
         for cells in lines if has_header else itertools.chain([first], lines):
             if cells:
-                yield lines.line_num, {column: cells[i].strip() if i < len(cells) else "" for column, i in places}
+                read = {column: cells[i].strip() if i < len(cells) else "" for column, i in places}
+                yield lines.line_num, {**read, **given}
     except csv.Error as error:
         raise TraceError([Problem("", f"the text does not parse ({error})", file=path, line=lines.line_num)]) from error
 
