@@ -21,6 +21,7 @@ from mooring.cli.main import main
 from mooring.framework import config as configuration
 from mooring.framework.profile.registry import load_file
 from mooring.inputs.load_plan import read_load_plan
+from mooring.plugins.agents.agent_score import python_policy
 from mooring.scheduler.decide import DecideOptions, decide
 from mooring.scheduler.decision import Placement
 from mooring.scheduler.observer import Observer
@@ -95,6 +96,8 @@ def test_every_example_can_be_used(path: Path) -> None:
         before = len(registry)
         load_file(registry, str(path.parent if (path.parent / "__init__.py").exists() else path))
         assert len(registry) > before
+    elif path.suffix == ".py" and "def act(observation" in text:
+        assert callable(python_policy(f"{path}:act"))
     elif path.suffix == ".py":
         assert 'if __name__ == "__main__":' in text
 

@@ -178,5 +178,5 @@ def test_dir_lists_public_names_before_they_are_loaded() -> None:
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     ).stdout.splitlines()
     public = [name for name in listed.split() if not name.startswith("_")]
-    assert public == ["ArrivalsError", "InputError", "QuestionedCluster", "load", "simulate"]
+    assert public == ["ArrivalsError", "InputError", "QuestionedCluster", "load", "simulate", "study"]
     assert is_loaded == "False"

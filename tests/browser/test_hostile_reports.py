@@ -32,6 +32,7 @@ ARGUMENTS = {
     "compare": [CONFIG, "default", "--from", "cluster.json"],
     "plan": ["--offer", "offers.yaml", "--from", "cluster.json"],
     "simulate": ["cluster.json", "--explain", "pod", "--plugin", "plugin.py"],
+    "study": ["study.yaml"],
     "what-if": ["--drain", "node", "--from", "cluster.json"],
 }
 STRANGE = """() => [...document.querySelectorAll('*')].filter((one) =>
@@ -69,6 +70,9 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("reports")
     write_world(folder).rename(folder / "cluster.json")
     (folder / "plugin.py").write_text(PLUGIN)
+    study = {"apiVersion": "mooring.dev/v1", "kind": "Study", "about": CONFIG, "metrics": ["placed"], "seeds": 1}
+    study["clusters"] = [{"name": "c", "manifests": "cluster.json"}]
+    (folder / "study.yaml").write_text(yaml.safe_dump(study, allow_unicode=True))
     (folder / "offers.yaml").write_text(yaml.safe_dump(OFFERS))
     (folder / CONFIG).write_text(json.dumps({**HEADER, "profiles": [{"schedulerName": HOSTILE}]}))
     return folder

@@ -42,7 +42,6 @@ def test_a_study_shows_the_configurations_side_by_side(study: Path, tmp_path: Pa
 
 
 def test_the_cells_of_the_notebook_run(study: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("pandas")
     mooring("study", study, "--results", tmp_path / "r.csv", "--notebook", tmp_path / "r.ipynb")
     written = json.loads((tmp_path / "r.ipynb").read_text())
     monkeypatch.chdir(tmp_path)

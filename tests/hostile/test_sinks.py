@@ -63,6 +63,10 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> World:
     world["bad.json"].write_text(json.dumps({**header, "profiles": [{"schedulerName": "x", "plugins": {HOSTILE: 1}}]}))
     scenario = {"name": HOSTILE, "config": None, "objects": items, "pods": ["default/pod", f"default/{HOSTILE}"]}
     world["scenario.json"].write_text(json.dumps(scenario))
+    study = {"apiVersion": "mooring.dev/v1", "kind": "Study", "about": HOSTILE, "metrics": ["placed"], "seeds": 1}
+    study["clusters"] = [{"name": HOSTILE, "manifests": str(world.cluster)}]
+    world["study.json"].write_text(json.dumps(study))
+    world["bad-study.json"].write_text(json.dumps({**study, "seeds": [HOSTILE]}))
     contexts = [{"name": name, "context": {}} for name in (HOSTILE, "plain")]
     world["kubeconfig"].write_text(yaml.safe_dump({"contexts": contexts}))
     return world
@@ -99,6 +103,7 @@ RUNS: dict[str, list[list[str]]] = {
         ["{config.json}", "default", *ASKING, "-o", "wide", "--results", "{runs.csv}", "--html", "{compare.html}"],
         ["{bad.json}", *ASKING],
     ],
+    "study": [["{study.json}", "--html", "{study.html}", "--results", "{study.csv}"], ["{bad-study.json}"]],
     "dump": [["-o", "-", *ASKING, "--config", "{config.json}"], ["-o", "-", *ASKING, "--anonymize"]],
     "config check": [["{config.json}"], ["{bad.json}"]],
     "config defaults": [["{config.json}"]],

@@ -12,6 +12,7 @@ from click.shell_completion import ShellComplete
 
 from mooring.cli.completion_scripts import VARIABLE
 from mooring.cli.main import main
+from mooring.cli.terminal import tell_script
 from mooring.kit.shown_text import is_shown
 
 PROGRAM = "kubectl mooring"
@@ -32,5 +33,5 @@ def complete() -> None:
     for item in items:
         if item.type == "plain" and is_shown(str(item.value)):
             told = " ".join((item.help or "").split())
-            print(f"{item.value}\t{told}" if told else item.value)
-    print(f":{FILES if any(item.type in ('file', 'dir') for item in items) else NOTHING_MORE}")
+            tell_script(f"{item.value}\t{told}\n" if told else f"{item.value}\n")
+    tell_script(f":{FILES if any(item.type in ('file', 'dir') for item in items) else NOTHING_MORE}\n")

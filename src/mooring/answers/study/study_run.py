@@ -25,7 +25,7 @@ from mooring.inputs.traces.fitted_load import fitted_load
 from mooring.kit.callbacks import Progress
 from mooring.kit.process import relax_collector
 from mooring.model.pod import Pod
-from mooring.scheduler.ties import by_seed, first_row, lowest_name
+from mooring.scheduler.ties import TieBreak, by_seed, first_row, lowest_name
 from mooring.sim.one_by_one import OneByOne
 from mooring.sim.simulated_cluster import SimulatedCluster
 
@@ -33,7 +33,7 @@ MAX_PODS = 2_000_000
 """How many pods may arrive one by one: a small resource of a large cluster would want more."""
 _EVERY = 256
 """How many pods arrive between two reports of progress."""
-TIES = {BY_SEED: by_seed, BY_NAME: lowest_name, SHUFFLED: first_row}
+TIES: Mapping[str, TieBreak] = {BY_SEED: by_seed, BY_NAME: lowest_name, SHUFFLED: first_row}
 """The rules of a configuration for nodes with the same score."""
 Values = Mapping[str, float | None]
 

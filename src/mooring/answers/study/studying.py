@@ -32,6 +32,7 @@ def run_study(
     read = study if isinstance(study, Study) else read_study(study, parameters)
     plans = plan_study(read, only)
     digests = Digests(read, VERSION)
+    digests.of_all(plans)  # a file that cannot be read is told before anything is loaded
     experiment = StudyExperiment(read)
     _check(experiment, plans)
     how = {**how, "processes": how.get("processes") or read.processes}

@@ -1,4 +1,4 @@
-"""What an agent sees of a decision: the nodes and the pod as arrays of numbers, and the actions that are open to it.
+"""Observations of agents: the nodes and the pod of a decision as arrays of numbers, and the actions that are open.
 
 Nodes stand in the order of their names, so that an agent sees the same arrays in training, in a simulation and on a live
 cluster, whatever the order in which the nodes came.
