@@ -33,6 +33,7 @@ from mooring.model.meta import KubeObject
 from mooring.model.node import Node
 from mooring.model.pod import Pod
 from mooring.state.recording.run_reading import runs_in
+from mooring.state.recording.segment_file import RecordingError
 from mooring.state.replay.replayer import settings_of
 from mooring.state.replay.run_reader import RecordedSpan
 from mooring.state.scheduler_assembly import all_plugins
@@ -197,14 +198,22 @@ class StudyInputs:
 
     def _recording(self, folder: str) -> RecordedLoad:
         if folder not in self._recordings:
-            runs = runs_in(Path(folder))
-            headers = [run.header for run in runs if run.segments]
-            if not headers:
-                raise StudyError(f"{folder}: has no recording: name a folder of `mooring record`")
-            config, _ = settings_of(headers[0])
-            names = frozenset(profile.scheduler_name or "default-scheduler" for profile in config.profiles)
-            self._recordings[folder] = recorded_load(runs, names, RecordedSpan())
+            try:
+                self._recordings[folder] = _recorded(folder)
+            except RecordingError as error:
+                raise StudyError(str(error)) from error
         return self._recordings[folder]
+
+
+def _recorded(folder: str) -> RecordedLoad:
+    """The load of a recording. Raises RecordingError."""
+    runs = runs_in(Path(folder))
+    header = next((run.header for run in runs if run.segments), None)
+    if header is None:
+        raise RecordingError(f"{folder}: no file of the recording can be read: {runs[0].problems[0]}")
+    config, _ = settings_of(header)
+    names = frozenset(profile.scheduler_name or "default-scheduler" for profile in config.profiles)
+    return recorded_load(runs, names, RecordedSpan())
 
 
 def _make_room(kept: dict[Any, Any]) -> None:
