@@ -13,7 +13,7 @@ import msgspec
 from mooring.answers.experiments.compared_run import RunInputs
 from mooring.answers.experiments.node_use import WeighedShape, cut_shapes, weighed_shapes
 from mooring.answers.experiments.run_plan import UnknownPath, digest_of, with_value
-from mooring.answers.study.study_file import ONE_BY_ONE, ConfigurationEntry, Study, StudyError, WorkloadEntry
+from mooring.answers.study.study_file import ONE_BY_ONE, OPTIMAL, ConfigurationEntry, Study, StudyError, WorkloadEntry
 from mooring.answers.study.study_metrics import PYTHON
 from mooring.answers.study.study_plan import StudyPlan
 from mooring.answers.trial.node_prices import asked_prices, node_prices
@@ -113,7 +113,7 @@ class StudyInputs:
     def config(self, plan: StudyPlan, gates: Mapping[str, bool] | None) -> KubeSchedulerConfiguration:
         """The configuration of a run, with the values of `set`."""
         study = self.study
-        entry = study.configurations[plan.config]
+        entry = study.configuration(plan.config)
         workload = study.workloads[plan.workload]
         later = {
             "workload": workload.name,
@@ -144,7 +144,7 @@ class StudyInputs:
 
     def run_inputs(self, plan: StudyPlan) -> RunInputs:
         """The inputs of a run that is simulated over time, or at once."""
-        registry = self.registry(self.study.configurations[plan.config])
+        registry = self.registry(self.study.configuration(plan.config))
         cluster, workload = self.cluster(plan.cluster), self.workload(plan.workload, plan.cluster)
         return RunInputs(
             cluster.objects,
@@ -279,10 +279,13 @@ class Digests:
     def of(self, plan: StudyPlan) -> str:
         """Raises StudyError for a file that cannot be read."""
         parts = (self._entry("clusters", plan.cluster), self._entry("workloads", plan.workload), self.config(plan))
-        return digest_of([self.common, *parts, plan.seed, plan.load])
+        bound = (OPTIMAL,) if plan.config is None else ()
+        return digest_of([self.common, *parts, *bound, plan.seed, plan.load])
 
     def config(self, plan: StudyPlan) -> str:
         """The digest of the configuration of a run."""
+        if plan.config is None:  # a node is open to a pod if one of the configurations says so
+            return digest_of([self._entry("configurations", i) for i in range(len(self._study.configurations))])
         return self._entry("configurations", plan.config)
 
     def of_all(self, plans: Sequence[StudyPlan]) -> str:
