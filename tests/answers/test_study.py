@@ -4,6 +4,7 @@ import csv
 import os
 import pickle
 from concurrent.futures.process import BrokenProcessPool
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,8 @@ from mooring.inputs.input_errors import InputError
 from mooring.kit.version import VERSION
 from mooring.model.pod import Pod
 from mooring.sim.one_by_one import OneByOne
-from tiny_studies import PODS, a_faulty_plugin, a_study
+from recorded_moments import record_a_minute
+from tiny_studies import HEADER, PODS, a_faulty_plugin, a_study
 
 
 def rows(path: Path) -> list[dict[str, str]]:
@@ -55,6 +57,20 @@ def test_a_worker_of_dask_loads_the_files_again(tmp_path: Path, monkeypatch: pyt
     for plan in plan_study(experiment.study, {"seed": ["2"]}):
         here = experiment.run(plan)
         assert here.values["placed"] and workers._run_sent(pickle.dumps(experiment), "d", VERSION, plan) == here
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+def test_a_dask_cluster_gives_the_same_rows(tmp_path: Path) -> None:
+    distributed: Any = import_module("distributed")  # it takes a second, so only this test imports it
+    study = a_study(tmp_path)
+    study["configurations"].append(a_faulty_plugin(tmp_path, 'raise RuntimeError("no such luck")'))
+    run_study(study, results=tmp_path / "here.csv", processes=1, bound=True)
+    how = {"n_workers": 2, "threads_per_worker": 2, "processes": False, "protocol": "tcp", "dashboard_address": None}
+    with distributed.LocalCluster(**how) as cluster:
+        run_study(study, results=tmp_path / "there.csv", dask=cluster.scheduler_address, bound=True)
+    assert rows(tmp_path / "here.csv") == rows(tmp_path / "there.csv")
+    assert sum(bool(row["failed"]) for row in rows(tmp_path / "there.csv")) == 3
 
 
 def test_a_run_is_what_a_plain_loop_counts(tmp_path: Path) -> None:
@@ -224,6 +240,36 @@ def test_runs_over_time_have_the_figures_of_compare(tmp_path: Path) -> None:
     assert all(0 < (result.values["utilisation_cpu_mean_percent"] or 0) < 100 for result in answer.results)
 
 
+def test_a_workload_without_the_moments_of_a_metric_is_noted(tmp_path: Path) -> None:
+    study = a_study(tmp_path, seeds=1, configurations=[])
+    study["workloads"].append({"name": "day", "pods": str(tmp_path / "pods.csv"), "format": "openb"})
+    answer = run_study(study, processes=1)
+    assert [result.values.get("at_50") is None for result in answer.results] == [False, True]
+    told = "at_50, at_100 are empty for day: only one-by-one with `until` has such moments"
+    assert answer.notes == [told] and answer.summary()[1] == f"Note: {told}."
+
+
+def test_a_recording_is_a_cluster_and_a_workload(tmp_path: Path) -> None:
+    """The minute has 17 pods that come every 3 s and run for 25 s, one that fits nowhere, and one that preempts."""
+    record_a_minute(tmp_path / "recording")
+    source = str(tmp_path / "recording")
+    study = {
+        **HEADER,
+        "clusters": [{"recording": source}],
+        "workloads": [{"recording": source}, {"name": "other", "generate": {"pods": 5, "over": "1m"}}],
+        "configurations": [{"name": "default", "ties": "name"}],
+        "metrics": ["placed", "pending", "nodes_used", {"allocated": "cpu"}],
+    }
+    answer = run_study(study, results=tmp_path / "r.csv", processes=1)
+    recorded, other = answer.results
+    assert (recorded.failed, recorded.pods, recorded.values["pending"]) == ("", 19, 1)
+    assert (other.failed, other.pods) == ("", 5)
+    assert [row["cluster"] for row in csv.DictReader((tmp_path / "r.csv").open())] == ["recording"] * 2
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(InputError, match=r"empty: there is no recording in this directory$"):
+        run_study({**study, "clusters": [{"recording": str(tmp_path / "empty")}]}, processes=1)
+
+
 def test_a_load_scales_what_arrives(tmp_path: Path) -> None:
     study = a_study(tmp_path, seeds=1, configurations=[], loads=[0.5, 1, 2])
     answer = run_study(study, processes=1)
@@ -239,7 +285,7 @@ def test_the_answer_has_means_and_differences_by_seed(tmp_path: Path) -> None:
     frame = answer.to_frame()
     assert [*frame.columns] == [
         *("cluster", "workload", "policy", "seed", "load", "pods", "placed", "pending"),
-        *("allocated_cpu_percent", "at_50", "at_100", "failed"),
+        *("allocated_cpu_percent", "at_50", "at_100", "bound", "failed"),
     ]
     summaries = answer.to_frame("summaries").set_index(["policy", "metric"])
     placed = frame.pivot_table("placed", "seed", "policy")

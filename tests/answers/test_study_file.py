@@ -98,6 +98,10 @@ metricks: []
             "metrics: two metrics have the column placed; write a `column` for one of them",
         ),
         (
+            {"metrics": ["placed", {"allocated": "cpu", "at": [50]}]},
+            "metrics[1].at: no workload arrives one-by-one with `until`; remove it, or add such a workload",
+        ),
+        (
             {"configurations": [{"name": "a", "config": "{folder}/a.yaml"}]},
             "configurations[0].config: {folder} is no parameter; add it to parameters",
         ),

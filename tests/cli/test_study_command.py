@@ -2,7 +2,11 @@
 
 import csv
 import json
+import os
+import signal
+import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -33,7 +37,7 @@ def test_a_study_shows_the_configurations_side_by_side(study: Path, tmp_path: Pa
     with results.open() as file:
         rows = [*csv.DictReader(file)]
     assert [*rows[0]] == [
-        *("run", "cluster", "workload", "policy", "seed", "load", "pods", "failed", "placed", "pending"),
+        *("run", "cluster", "workload", "policy", "seed", "load", "pods", "failed", "bound", "placed", "pending"),
         *("allocated_cpu_percent", "at_50", "at_100"),
         *("study", "configuration", "parameters", "mooring", "python", "numpy"),
     ]
@@ -53,6 +57,47 @@ def test_the_cells_of_the_notebook_run(study: Path, tmp_path: Path, monkeypatch:
     assert mooring("study", study, "--notebook", tmp_path / "x.ipynb").complaints == [
         "--notebook loads the rows of --results: name that file too"
     ]
+
+
+def test_a_bound_beside_the_policies(study: Path, tmp_path: Path) -> None:
+    results = tmp_path / "r.csv"
+    ran = mooring("study", study, "--bound", "--processes", "1", "--results", results)
+    assert (ran.code, ran.err) == (0, "")
+    lines = ran.out.splitlines()
+    assert lines[:2] == [
+        "6 runs of the study tiny: all were made.",
+        "Optimal is a bound that no placement of the pods exceeds: exact in 2 runs.",
+    ]
+    assert [*map(str.split, lines)].count(["WORKLOAD", "SPREAD", "PACKED", "Optimal"]) == 1
+    with results.open() as file:
+        rows = [*csv.DictReader(file)]
+    assert [(row["policy"], row["bound"], row["placed"] == "") for row in rows] == [
+        *(("spread", "", False),) * 2,
+        *(("packed", "", False),) * 2,
+        *(("Optimal", "exact", True),) * 2,
+    ]
+    again = mooring("study", study, "--bound", "--processes", "1", "--results", results)
+    assert (again.out, again.err) == (ran.out, f"note: 6 of 6 runs are in {results} already\n")
+
+
+@pytest.mark.slow
+def test_a_study_that_is_killed_goes_on_where_it_was(study: Path, tmp_path: Path) -> None:
+    study.write_text(json.dumps(a_study(tmp_path, seeds=8)))
+    results = tmp_path / "r.csv"
+    command = ["study", str(study), "--bound", "-o", "json"]
+    on_two = [*command, "--processes", "2", "--results", str(results)]
+    process = subprocess.Popen([sys.executable, "-m", "mooring.cli.main", *on_two], stdout=subprocess.DEVNULL)
+    end_s = time.monotonic() + 120
+    while time.monotonic() < end_s and (not results.exists() or results.read_bytes().count(b"\n") < 3):
+        time.sleep(0.01)
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    kept = results.read_bytes().splitlines(keepends=True)
+    assert 3 <= len(kept) <= 25
+    ran = mooring(*on_two)
+    assert ran.out == mooring(*command, "--processes", "1").out
+    assert results.read_bytes().count(b"\n") == 25
+    assert results.read_bytes().splitlines(keepends=True)[: len(kept) - 1] == kept[:-1], "rows stay as they were"
 
 
 def test_only_some_runs(study: Path) -> None:

@@ -184,6 +184,7 @@ class StudyOptions(TypedDict, total=False):
     dask: str | None
     results: Source | None
     retry_failed: bool
+    bound: bool
 
 
 class QuestionedCluster:
@@ -426,7 +427,8 @@ def study(
     `study` is a file (docs/laboratory.md), or a dictionary of its form. `parameters` are values of its parameters. `only`
     chooses runs: `{"workload": ["default"], "seed": [1, 2]}`. `results` is a file (.csv or .parquet) that gets a row for each
     run; runs that it has are not made again, and those that failed only with `retry_failed`. `processes` is how many
-    processes to use, `dask` the address of a Dask scheduler instead.
+    processes to use, `dask` the address of a Dask scheduler instead. `bound` adds the policy Optimal for pods that arrive one
+    by one: the most of each `allocated` resource that any placement could reach, or an amount above it (needs SciPy).
 
     A run that fails ends no other: `failures` of the answer has them. `to_frame()` has a row for each run, and
     `to_frame("summaries")` means, standard deviations and differences to the first configuration.

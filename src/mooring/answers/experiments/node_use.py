@@ -93,7 +93,9 @@ def fragmentation_of(
 ) -> dict[str, float | None]:
     """By resource; None where nothing is free, or where no pod says what people run."""
     nodes = simulated.cluster.nodes
-    fits = np.array([_fitting(simulated, shape.pod) for shape in shapes], np.bool_).reshape(len(shapes), nodes.height)
+    fits = np.array([fitting_nodes(simulated, shape.pod) for shape in shapes], np.bool_).reshape(
+        len(shapes), nodes.height
+    )
     counts = np.array([shape.count for shape in shapes], np.float64)
     return {name: fragmented_share(_free(nodes, name), fits, counts) for name in resources}
 
@@ -120,7 +122,7 @@ def _free(nodes: NodeTable, resource: str) -> NDArray[np.float64]:
     return found
 
 
-def _fitting(simulated: FilteringCluster, pod: Pod) -> Mask:
+def fitting_nodes(simulated: FilteringCluster, pod: Pod) -> Mask:
     """The nodes that pass all filters for a pod; none if its scheduler is another one or an attempt would fail."""
     nodes, runner = simulated.cluster.nodes, simulated.runner(pod)
     nowhere: Mask = np.zeros(nodes.height, np.bool_)

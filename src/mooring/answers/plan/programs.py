@@ -39,11 +39,13 @@ class SolverMissing(RuntimeError):
         super().__init__("mooring plan needs SciPy: pip install 'mooring[plan]'")
 
 
-def whole_program(cost: Amounts, whole: Amounts, high: Amounts, rows: Any, limits: Any, gap: float) -> Any:
+def whole_program(
+    cost: Amounts, whole: Amounts, high: Amounts, rows: Any, limits: Any, gap: float, branches: int = MAX_BRANCHES
+) -> Any:
     """SciPy's result for the cheapest solution from 0 to `high` with whole numbers where `whole` has 1. `limits` are the
     lowest and the highest values of `rows`. Raises SolverMissing."""
     optimize = _scipy("optimize")
-    options = {"time_limit": TIME_LIMIT_S, "mip_rel_gap": gap, "node_limit": MAX_BRANCHES}
+    options = {"time_limit": TIME_LIMIT_S, "mip_rel_gap": gap, "node_limit": branches}
     with _silent():
         return optimize.milp(
             cost,

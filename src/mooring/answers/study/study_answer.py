@@ -1,5 +1,6 @@
 """The answer of `mooring study`: the metrics of all runs, and by workload and configuration their means over the seeds."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
@@ -11,7 +12,7 @@ from mooring.answers.form.answer import AnswerPlot, AnswerTable, ClusterAnswer
 from mooring.answers.form.data_table import DataTable, data_table
 from mooring.answers.form.published import Count, Form, Number
 from mooring.answers.form.report_parts import BandPlot, BarPlot
-from mooring.answers.study.study_file import Study
+from mooring.answers.study.study_file import OPTIMAL, Study
 from mooring.answers.study.study_plan import StudyPlan
 from mooring.answers.study.study_run import StudyResult
 from mooring.kit.words import count, some
@@ -35,6 +36,8 @@ class StudyRunForm(Form, frozen=True):
     """The metrics by column. Null where the run does not have it."""
     failed: str | None
     """Why the run failed. Null if it did not."""
+    bound: str | None
+    """For the policy Optimal, whose values no placement of the pods exceeds: exact, or relaxation. Null for others."""
 
 
 class StudySummaryForm(Form, frozen=True):
@@ -54,7 +57,7 @@ class StudySummaryForm(Form, frozen=True):
     """The mean over the seeds of this configuration minus the first one. Null where no seed has both."""
     p_value: Number | None
     """How often a difference at least as large would come by chance if the two configurations were alike (a permutation test,
-    paired by seed). Null for the first configuration and for fewer than two seeds."""
+    paired by seed). Null for the first configuration, for Optimal and for fewer than two seeds."""
 
 
 class StudyForm(Form, frozen=True):
@@ -85,6 +88,7 @@ class MetricSummary:
     first: Mapping[int, float] = field(repr=False)
     """The values of the first configuration."""
     is_first: bool = False
+    is_bound: bool = False
 
     @property
     def mean(self) -> float:
@@ -107,7 +111,7 @@ class MetricSummary:
     @property
     def p_value(self) -> float | None:
         differences = self.differences
-        return permutation_p(differences) if len(differences) > 1 and not self.is_first else None
+        return permutation_p(differences) if len(differences) > 1 and not (self.is_first or self.is_bound) else None
 
     def published(self) -> StudySummaryForm:
         where = (self.cluster, self.workload, self.policy, self.load, self.metric, len(self.by_seed))
@@ -138,12 +142,12 @@ class StudyAnswer(ClusterAnswer):
         return (
             study.clusters[plan.cluster].name,
             study.workloads[plan.workload].name,
-            study.configurations[plan.config].name,
+            study.policy(plan.config),
         )
 
     def summaries(self) -> list[MetricSummary]:
         """Each metric by cluster, workload, load and configuration, in the order of the study."""
-        values: dict[tuple[int, int, float, str], dict[int, dict[int, float]]] = {}
+        values: dict[tuple[int, int, float, str], dict[int | None, dict[int, float]]] = {}
         for plan, result in self._pairs():
             for metric, value in result.values.items():
                 by_config = values.setdefault((plan.cluster, plan.workload, plan.load, metric), {})
@@ -154,16 +158,23 @@ class StudyAnswer(ClusterAnswer):
             MetricSummary(
                 study.clusters[cluster].name,
                 study.workloads[workload].name,
-                study.configurations[config].name,
+                study.policy(config),
                 load,
                 metric,
                 by_seed,
                 by_config.get(0, {}),
                 config == 0,
+                config is None,
             )
             for (cluster, workload, load, metric), by_config in values.items()
-            for config, by_seed in sorted(by_config.items())
+            for config in (*range(len(study.configurations)), None)
+            if (by_seed := by_config.get(config))
         ]
+
+    @property
+    def _policies(self) -> list[str]:
+        """The names of the configurations, and of their bound."""
+        return [*(each.name for each in self.study.configurations), OPTIMAL]
 
     # ---- the form of an answer
 
@@ -174,6 +185,10 @@ class StudyAnswer(ClusterAnswer):
         if failed:
             reasons = dict.fromkeys(result.failed for _, result in self.failures)
             lines.append(f"Why: {some([*reasons], 3)}.")
+        kinds = Counter(result.bound for result in self.results if result.bound)
+        if kinds:
+            told = " and ".join(f"{kind} in {count(times, 'run')}" for kind, times in sorted(kinds.items()))
+            lines.append(f"{OPTIMAL} is a bound that no placement of the pods exceeds: {told}.")
         return [*lines, *(f"Note: {note}." for note in self.notes)]
 
     def tables(self) -> list[AnswerTable]:
@@ -187,7 +202,7 @@ class StudyAnswer(ClusterAnswer):
     def _mean_tables(self) -> Iterator[AnswerTable]:
         """A table for each metric: a row for each workload, a column for each configuration."""
         summaries = self.summaries()
-        configs = [each.name for each in self.study.configurations]
+        configs = self._policies
         on_the_way = {column for metric in self.study.metrics if metric.at for column in metric.columns()}
         for metric in self.study.columns:
             rows: dict[tuple[str, ...], dict[str, str]] = {}
@@ -205,12 +220,12 @@ class StudyAnswer(ClusterAnswer):
         return (*cluster, each.workload, *load)
 
     def _run_columns(self) -> tuple[str, ...]:
-        return ("cluster", "workload", "policy", "seed", "load", "pods", *self.study.columns, "failed")
+        return ("cluster", "workload", "policy", "seed", "load", "pods", *self.study.columns, "bound", "failed")
 
     def _run_rows(self) -> Iterator[tuple[object, ...]]:
         for plan, result in self._pairs():
             values = (_shown(result.values.get(column)) for column in self.study.columns)
-            yield *self._names(plan), plan.seed, plan.load, result.pods, *values, result.failed
+            yield *self._names(plan), plan.seed, plan.load, result.pods, *values, result.bound, result.failed
 
     def plots(self) -> list[AnswerPlot]:
         return [*self._bands(), *self._bars()]
@@ -233,7 +248,7 @@ class StudyAnswer(ClusterAnswer):
 
     def _bars(self) -> Iterator[AnswerPlot]:
         summaries = self.summaries()
-        configs = [each.name for each in self.study.configurations]
+        configs = self._policies
         for metric in (each.column for each in self.study.metrics if not each.at):
             rows: dict[str, dict[str, float]] = {}
             for each in summaries:
@@ -246,12 +261,12 @@ class StudyAnswer(ClusterAnswer):
 
     def data_tables(self) -> Mapping[str, DataTable]:
         own = {"cluster": str, "workload": str, "policy": str, "seed": int, "load": float, "pods": int}
-        columns: dict[str, type] = {**own, **dict.fromkeys(self.study.columns, float), "failed": str}
+        columns: dict[str, type] = {**own, **dict.fromkeys(self.study.columns, float), "bound": str, "failed": str}
         rows = (
             (
                 *(*self._names(plan), plan.seed, plan.load, result.pods),
                 *(result.values.get(column) for column in self.study.columns),
-                result.failed,
+                *(result.bound or None, result.failed),
             )
             for plan, result in self._pairs()
         )
@@ -269,7 +284,8 @@ class StudyAnswer(ClusterAnswer):
     def published(self) -> StudyForm:
         runs = [
             StudyRunForm(
-                *self._names(plan), plan.seed, plan.load, result.pods, dict(result.values), result.failed or None
+                *(*self._names(plan), plan.seed, plan.load, result.pods, _whole(result.values)),
+                *(result.failed or None, result.bound or None),
             )
             for plan, result in self._pairs()
         ]
@@ -282,6 +298,11 @@ class StudyAnswer(ClusterAnswer):
             len(self.failures),
             self.notes,
         )
+
+
+def _whole(values: Mapping[str, float | None]) -> dict[str, float | None]:
+    """The values with whole numbers written as such: a results file does not tell 26 from 26.0."""
+    return {name: int(value) if value and float(value).is_integer() else value for name, value in values.items()}
 
 
 def _band(each: MetricSummary | None) -> tuple[float, float] | None:

@@ -29,6 +29,8 @@ MAX_LOAD = 1000.0
 ONE_BY_ONE, OVER_TIME, AT_ONCE = "one-by-one", "over-time", "at-once"
 ARRIVE = (ONE_BY_ONE, OVER_TIME, AT_ONCE)
 BY_SEED, BY_NAME, SHUFFLED = "seed", "name", "shuffled"
+OPTIMAL = "Optimal"
+"""The name, among the policies, of a bound that none of them exceeds."""
 LATER = ("workload", "workload.pods", "cluster", "seed")
 """Names in braces that are known only in a run, for `set` of configurations."""
 _BRACES = re.compile(r"\{([A-Za-z][\w.-]*)\}")
@@ -108,6 +110,11 @@ class WorkloadEntry(Wire, omit_defaults=True):
     ends: Any = None
     """For over-time: stop each run after this much simulated time."""
 
+    @property
+    def has_moments(self) -> bool:
+        """Whether runs have moments at which pods ask for a percentage of a resource: `at` of metrics."""
+        return self.arrive == ONE_BY_ONE and self.until is not None
+
 
 class ConfigurationEntry(Wire, omit_defaults=True):
     """A scheduler configuration and its plugins."""
@@ -179,6 +186,15 @@ class Study:
     def columns(self) -> list[str]:
         """The columns of the metrics."""
         return columns_of(self.metrics)
+
+    def configuration(self, place: int | None) -> ConfigurationEntry:
+        """The configuration of a run that has one."""
+        assert place is not None, "a bound has no configuration"
+        return self.configurations[place]
+
+    def policy(self, place: int | None) -> str:
+        """The name of a configuration; None: that of the bound."""
+        return OPTIMAL if place is None else self.configurations[place].name
 
 
 def read_study(given: str | os.PathLike[str] | Mapping[str, Any], values: Mapping[str, Any] | None = None) -> Study:
@@ -305,7 +321,7 @@ class _Reading:
             tuple(configs) or (ConfigurationEntry("default"),),
             self._seeds(file.seeds),
             self._loads(file.loads),
-            self._metrics(file.metrics),
+            self._metrics(file.metrics, workloads),
             self.parameters,
             file.run.processes,
             os.path.splitext(os.path.basename(self.path))[0],
@@ -427,8 +443,9 @@ class _Reading:
             self.fault("loads", NOTHING_THERE, "at least one load, such as 1.0")
         return tuple(written)
 
-    def _metrics(self, written: Sequence[Any]) -> tuple[Metric, ...]:
+    def _metrics(self, written: Sequence[Any], workloads: Sequence[WorkloadEntry]) -> tuple[Metric, ...]:
         metrics: list[Metric] = []
+        has_moments = any(each.has_moments for each in workloads)
         for i, each in enumerate(written or DEFAULT_METRICS):
             path = f"metrics[{i}]"
             if isinstance(each, dict):
@@ -436,6 +453,11 @@ class _Reading:
             found = metric_of(self._filled(each, path), path, self.folder)
             if isinstance(found, Metric):
                 metrics.append(found)
+                if found.at and not has_moments:
+                    self.fault(
+                        f"{path}.at",
+                        f"no workload arrives {ONE_BY_ONE} with `until`; remove it, or add such a workload",
+                    )
             else:
                 self.problems += found
         columns = columns_of(metrics)

@@ -13,7 +13,7 @@ import msgspec
 from mooring.answers.experiments.compared_run import RunInputs
 from mooring.answers.experiments.node_use import WeighedShape, cut_shapes, weighed_shapes
 from mooring.answers.experiments.run_plan import UnknownPath, digest_of, with_value
-from mooring.answers.study.study_file import ONE_BY_ONE, ConfigurationEntry, Study, StudyError, WorkloadEntry
+from mooring.answers.study.study_file import ONE_BY_ONE, OPTIMAL, ConfigurationEntry, Study, StudyError, WorkloadEntry
 from mooring.answers.study.study_metrics import PYTHON
 from mooring.answers.study.study_plan import StudyPlan
 from mooring.answers.trial.node_prices import asked_prices, node_prices
@@ -33,6 +33,7 @@ from mooring.model.meta import KubeObject
 from mooring.model.node import Node
 from mooring.model.pod import Pod
 from mooring.state.recording.run_reading import runs_in
+from mooring.state.recording.segment_file import RecordingError
 from mooring.state.replay.replayer import settings_of
 from mooring.state.replay.run_reader import RecordedSpan
 from mooring.state.scheduler_assembly import all_plugins
@@ -112,7 +113,7 @@ class StudyInputs:
     def config(self, plan: StudyPlan, gates: Mapping[str, bool] | None) -> KubeSchedulerConfiguration:
         """The configuration of a run, with the values of `set`."""
         study = self.study
-        entry = study.configurations[plan.config]
+        entry = study.configuration(plan.config)
         workload = study.workloads[plan.workload]
         later = {
             "workload": workload.name,
@@ -143,7 +144,7 @@ class StudyInputs:
 
     def run_inputs(self, plan: StudyPlan) -> RunInputs:
         """The inputs of a run that is simulated over time, or at once."""
-        registry = self.registry(self.study.configurations[plan.config])
+        registry = self.registry(self.study.configuration(plan.config))
         cluster, workload = self.cluster(plan.cluster), self.workload(plan.workload, plan.cluster)
         return RunInputs(
             cluster.objects,
@@ -197,14 +198,22 @@ class StudyInputs:
 
     def _recording(self, folder: str) -> RecordedLoad:
         if folder not in self._recordings:
-            runs = runs_in(Path(folder))
-            headers = [run.header for run in runs if run.segments]
-            if not headers:
-                raise StudyError(f"{folder}: has no recording: name a folder of `mooring record`")
-            config, _ = settings_of(headers[0])
-            names = frozenset(profile.scheduler_name or "default-scheduler" for profile in config.profiles)
-            self._recordings[folder] = recorded_load(runs, names, RecordedSpan())
+            try:
+                self._recordings[folder] = _recorded(folder)
+            except RecordingError as error:
+                raise StudyError(str(error)) from error
         return self._recordings[folder]
+
+
+def _recorded(folder: str) -> RecordedLoad:
+    """The load of a recording. Raises RecordingError."""
+    runs = runs_in(Path(folder))
+    header = next((run.header for run in runs if run.segments), None)
+    if header is None:
+        raise RecordingError(f"{folder}: no file of the recording can be read: {runs[0].problems[0]}")
+    config, _ = settings_of(header)
+    names = frozenset(profile.scheduler_name or "default-scheduler" for profile in config.profiles)
+    return recorded_load(runs, names, RecordedSpan())
 
 
 def _make_room(kept: dict[Any, Any]) -> None:
@@ -270,10 +279,13 @@ class Digests:
     def of(self, plan: StudyPlan) -> str:
         """Raises StudyError for a file that cannot be read."""
         parts = (self._entry("clusters", plan.cluster), self._entry("workloads", plan.workload), self.config(plan))
-        return digest_of([self.common, *parts, plan.seed, plan.load])
+        bound = (OPTIMAL,) if plan.config is None else ()
+        return digest_of([self.common, *parts, *bound, plan.seed, plan.load])
 
     def config(self, plan: StudyPlan) -> str:
         """The digest of the configuration of a run."""
+        if plan.config is None:  # a node is open to a pod if one of the configurations says so
+            return digest_of([self._entry("configurations", i) for i in range(len(self._study.configurations))])
         return self._entry("configurations", plan.config)
 
     def of_all(self, plans: Sequence[StudyPlan]) -> str:

@@ -52,6 +52,11 @@ class Metric:
     column: str
     at: tuple[float, ...] = ()
 
+    @property
+    def is_bounded(self) -> bool:
+        """Whether there is a bound that no policy exceeds."""
+        return self.kind == ALLOCATED and not self.at
+
     def columns(self) -> list[str]:
         return [at_column(self.column, percent) for percent in self.at] or [self.column]
 

@@ -14,7 +14,7 @@ from mooring.answers.study.study_plan import StudyPlan
 from mooring.answers.study.study_run import StudyResult
 from mooring.kit.version import VERSION
 
-OWN = (RUN, "cluster", "workload", "policy", "seed", "load", "pods", "failed")
+OWN = (RUN, "cluster", "workload", "policy", "seed", "load", "pods", "failed", "bound")
 BEHIND = ("study", "configuration", "parameters", "mooring", "python", "numpy")
 """The digest of the file of the study and of the configuration with its plugins, the values of parameters, and versions."""
 
@@ -34,7 +34,8 @@ class StudyRows:
     def row(self, digest: str, plan: StudyPlan, result: StudyResult) -> dict[str, Any]:
         study = self._study
         names = (study.clusters[plan.cluster].name, study.workloads[plan.workload].name)
-        own = (digest, *names, study.configurations[plan.config].name, plan.seed, plan.load, result.pods, result.failed)
+        run = (study.policy(plan.config), plan.seed, plan.load, result.pods, result.failed, result.bound)
+        own = (digest, *names, *run)
         parameters = json.dumps(dict(study.parameters), sort_keys=True, default=str)
         versions = (VERSION, platform.python_version(), np.__version__)
         return {
@@ -49,7 +50,7 @@ class StudyRows:
             return None
         pods = row["pods"]
         values = {name: _number(row[name]) for name in self._metrics}
-        return StudyResult(values, None if pods in ("", None) else int(pods), failed)
+        return StudyResult(values, None if pods in ("", None) else int(pods), failed, str(row["bound"] or ""))
 
 
 def _number(cell: Any) -> float | None:

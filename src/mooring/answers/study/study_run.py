@@ -1,27 +1,26 @@
 """One run of a study, and the experiment that workers make runs of."""
 
 import traceback
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
 import msgspec
-import numpy as np
 
 from mooring.answers.experiments.compared_run import RunResult, run_once
 from mooring.answers.experiments.figures import RunFigures, UseFigures, WaitFigures
 from mooring.answers.experiments.node_use import FilteringCluster, fragmentation_of
 from mooring.answers.experiments.placement_table import unpack
 from mooring.answers.experiments.run_plan import RunPlan
+from mooring.answers.study.study_arrivals import arriving_pods, fitted
+from mooring.answers.study.study_bound import bound_of
 from mooring.answers.study.study_file import BY_NAME, BY_SEED, ONE_BY_ONE, SHUFFLED, Study
 from mooring.answers.study.study_inputs import StudyCluster, StudyInputs, StudyWorkload
 from mooring.answers.study.study_metrics import FRAGMENTED, StudiedRun, amount_in, values_at
 from mooring.answers.study.study_plan import StudyPlan
 from mooring.framework.config import ConfigError
-from mooring.inputs.arrivals import Arrival
 from mooring.inputs.input_errors import InputError
-from mooring.inputs.traces.fitted_load import fitted_load
 from mooring.kit.callbacks import Progress
 from mooring.kit.process import relax_collector
 from mooring.model.pod import Pod
@@ -29,8 +28,6 @@ from mooring.scheduler.ties import TieBreak, by_seed, first_row, lowest_name
 from mooring.sim.one_by_one import OneByOne
 from mooring.sim.simulated_cluster import SimulatedCluster
 
-MAX_PODS = 2_000_000
-"""How many pods may arrive one by one: a small resource of a large cluster would want more."""
 _EVERY = 256
 """How many pods arrive between two reports of progress."""
 TIES: Mapping[str, TieBreak] = {BY_SEED: by_seed, BY_NAME: lowest_name, SHUFFLED: first_row}
@@ -46,6 +43,8 @@ class StudyResult:
     pods: int | None = None
     """How many pods arrived."""
     failed: str = ""
+    bound: str = ""
+    """For a bound of the policies: exact, or relaxation."""
 
 
 @dataclass
@@ -65,6 +64,8 @@ class StudyExperiment:
     def run(self, plan: StudyPlan, on_progress: Progress | None = None) -> StudyResult:
         """The metrics of a run. A run that fails ends no other: whatever it raises is its result."""
         try:
+            if plan.config is None:
+                return _bounded(self.inputs, plan)
             is_stream = self.study.workloads[plan.workload].arrive != ONE_BY_ONE
             return (_simulated if is_stream else _one_by_one)(self.inputs, plan, on_progress)
         except (ConfigError, InputError) as error:
@@ -77,6 +78,11 @@ class StudyExperiment:
 
     def __getstate__(self) -> dict[str, Any]:
         return {"study": self.study, "_inputs": None}
+
+
+def _bounded(inputs: StudyInputs, plan: StudyPlan) -> StudyResult:
+    found = bound_of(inputs, plan)
+    return StudyResult({**dict.fromkeys(inputs.study.columns), **found.values}, found.pods, bound=found.kind)
 
 
 def _described(error: Exception) -> str:
@@ -92,7 +98,7 @@ def _simulated(inputs: StudyInputs, plan: StudyPlan, on_progress: Progress | Non
     study, run_inputs = inputs.study, inputs.run_inputs(plan)
     workload = inputs.workload(plan.workload, plan.cluster)
     if workload.entry.fit is not None:
-        run_inputs.arrivals = _fitted(workload, plan)
+        run_inputs.arrivals = fitted(workload, plan)
     if run_inputs.load_plan is not None:
         # Each seed is another load of the same kind.
         run_inputs.load_plan = msgspec.structs.replace(run_inputs.load_plan, seed=plan.seed)
@@ -104,7 +110,7 @@ def _simulated(inputs: StudyInputs, plan: StudyPlan, on_progress: Progress | Non
         found.update(values_at(study.metrics, run))
 
     config = inputs.config(plan, run_inputs.gates)
-    name, ties = study.configurations[plan.config].name, _ties(study, plan)
+    name, ties = study.policy(plan.config), _ties(study, plan)
     run_plan = RunPlan(plan.name, name, config, (), ties, plan.load)
     result = run_once(run_inputs, run_plan, on_progress, look)
     return StudyResult(found, result.figures.pods)
@@ -113,12 +119,7 @@ def _simulated(inputs: StudyInputs, plan: StudyPlan, on_progress: Progress | Non
 def _ties(study: Study, plan: StudyPlan) -> int | None:
     """The seed that decides among nodes with the same score in a simulation; None: the lowest name is taken. Nodes of a
     simulation keep their order."""
-    return plan.seed if study.configurations[plan.config].ties == BY_SEED else None
-
-
-def _fitted(workload: StudyWorkload, plan: StudyPlan) -> list[Arrival]:
-    assert workload.pods is not None and workload.entry.fit is not None, "the reader of the study checks it"
-    return fitted_load(workload.pods, workload.entry.fit.pods or len(workload.pods), plan.seed).arrivals()
+    return plan.seed if study.configuration(plan.config).ties == BY_SEED else None
 
 
 def _fragmented(asked: FilteringCluster, shapes: Any, resource: str) -> float | None:
@@ -135,7 +136,7 @@ def _studied(
 ) -> StudiedRun:
     study = inputs.study
     names = (study.clusters[plan.cluster].name, study.workloads[plan.workload].name)
-    config = study.configurations[plan.config].name
+    config = study.policy(plan.config)
     return StudiedRun(*names, config, plan.seed, plan.load, figures, placements, asked.cluster, fragmented)
 
 
@@ -144,56 +145,19 @@ def _studied(
 
 def _one_by_one(inputs: StudyInputs, plan: StudyPlan, on_progress: Progress | None) -> StudyResult:
     study = inputs.study
-    registry = inputs.registry(study.configurations[plan.config])
+    registry = inputs.registry(study.configuration(plan.config))
     cluster, workload = inputs.cluster(plan.cluster), inputs.workload(plan.workload, plan.cluster)
     gates = cluster.loaded.gates
-    ties = TIES[study.configurations[plan.config].ties]
+    ties = TIES[study.configuration(plan.config).ties]
     placing = OneByOne(cluster.objects, inputs.config(plan, gates), registry, gates, ties, plan.seed)
     course = _Course(inputs, plan, cluster, workload, placing)
-    arriving = [*_arriving(workload, plan, placing)]
+    arriving = [*arriving_pods(workload, plan, placing.cluster)]
     for number, pod in enumerate(arriving):
         placing.place(pod)
         course.arrived(pod)
         if on_progress is not None and number % _EVERY == 0:
             on_progress(number, len(arriving))
     return course.end()
-
-
-def _arriving(workload: StudyWorkload, plan: StudyPlan, placing: OneByOne) -> Iterator[Pod]:
-    """The pods in the order of their arrival: shuffled by the seed, then drawn again at random until they ask for enough."""
-    entry = workload.entry
-    pods = workload.built_pods()
-    if entry.fit is not None:
-        pods = [arrival.pod for arrival in _fitted(workload, plan)]
-    if not pods:
-        return
-    draw = np.random.Generator(np.random.PCG64(plan.seed)).random
-    order = np.argsort(draw(len(pods)), kind="stable").tolist()
-    if entry.until is None:
-        wanted, resource = float(round(len(pods) * plan.load)), ""
-    else:
-        resource = entry.until.resource
-        room = amount_in(placing.cluster, resource, is_requested=False)
-        if not room:
-            raise InputError(f"workload {entry.name}: until: no node has {resource}")
-        if not any(pod.shape.request.get(resource, 0) for pod in pods):
-            raise InputError(f"workload {entry.name}: until: no pod asks for {resource}")
-        wanted = entry.until.percent / 100 * plan.load * room
-    asked = 0
-    for number in range(MAX_PODS):
-        pod = pods[order[number]] if number < len(pods) else _drawn(pods, float(draw()), number)
-        yield pod
-        asked += pod.shape.request.get(resource, 0) if resource else 1
-        if asked >= wanted:
-            return
-    raise InputError(f"workload {entry.name}: more than {MAX_PODS} pods would arrive: write a lower percentage")
-
-
-def _drawn(pods: list[Pod], share: float, number: int) -> Pod:
-    """Another pod like one of these."""
-    pod = pods[int(share * len(pods))]
-    name = f"{pod.name}-again-{number}"
-    return pod.with_name(name, f"{pod.namespace}/{name}")
 
 
 class _Course:

@@ -54,6 +54,11 @@ Exit status:
 @click.option("--dask", metavar="ADDRESS", help="Run on this Dask cluster (tcp://...). Needs mooring[dask].")
 @file_option("--results", "Write a row for each run (.csv or .parquet); runs it has are not repeated.")
 @click.option("--retry-failed", is_flag=True, help="Make runs again that failed before, according to --results.")
+@click.option(
+    "--bound",
+    is_flag=True,
+    help="Add the policy Optimal: a bound of `allocated` metrics that no placement exceeds. Needs mooring[plan].",
+)
 @file_option("--notebook", "Also write a notebook (.ipynb) that loads the rows of --results.")
 @shows_answer
 def study(

@@ -133,6 +133,8 @@ def load_file(registry: Registry, path: str) -> None:
     name = f"mooring_plugin_{Path(path).stem}"
     try:
         scope = _run_package(name, path) if Path(path).is_dir() else _run_file(name, path)
+    except RegistryError:
+        raise
     except Exception as error:  # foreign code may raise anything, and the user must learn whose it is
         raise RegistryError(f"{path}: cannot be loaded: {_described(error)}") from error
     own = [c for c in scope.values() if isinstance(c, type) and f"{c.__module__}.".startswith(f"{name}.")]
@@ -149,7 +151,11 @@ def load_file(registry: Registry, path: str) -> None:
 
 def _run_file(name: str, path: str) -> dict[str, Any]:
     scope: dict[str, Any] = {"__name__": name, "__file__": path}
-    exec(compile(read_file(path), path, "exec"), scope)
+    try:
+        text = read_file(path)
+    except OSError as error:
+        raise RegistryError(f"{path}: cannot be read: {error.strerror}") from error
+    exec(compile(text, path, "exec"), scope)
     return scope
 
 

@@ -1,0 +1,61 @@
+"""The pods of a run that arrive one by one, and loads that are drawn like a table."""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from mooring.answers.study.study_inputs import StudyWorkload
+from mooring.answers.study.study_metrics import amount_in
+from mooring.answers.study.study_plan import StudyPlan
+from mooring.cluster.cluster import Cluster
+from mooring.inputs.arrivals import Arrival
+from mooring.inputs.input_errors import InputError
+from mooring.inputs.traces.fitted_load import fitted_load
+from mooring.model.pod import Pod
+
+MAX_PODS = 2_000_000
+"""How many pods may arrive one by one: a small resource of a large cluster would want more."""
+
+
+def fitted(workload: StudyWorkload, plan: StudyPlan) -> list[Arrival]:
+    """A load like the pods of the table, another one for each seed."""
+    assert workload.pods is not None and workload.entry.fit is not None, "the reader of the study checks it"
+    return fitted_load(workload.pods, workload.entry.fit.pods or len(workload.pods), plan.seed).arrivals()
+
+
+def arriving_pods(workload: StudyWorkload, plan: StudyPlan, cluster: Cluster) -> Iterator[Pod]:
+    """The pods in the order of their arrival: shuffled by the seed, then drawn again at random until they ask for enough.
+    They depend on the seed and the load of the plan, and not on its configuration. Raises InputError."""
+    entry = workload.entry
+    pods = workload.built_pods()
+    if entry.fit is not None:
+        pods = [arrival.pod for arrival in fitted(workload, plan)]
+    if not pods:
+        return
+    draw = np.random.Generator(np.random.PCG64(plan.seed)).random
+    order = np.argsort(draw(len(pods)), kind="stable").tolist()
+    if entry.until is None:
+        wanted, resource = float(round(len(pods) * plan.load)), ""
+    else:
+        resource = entry.until.resource
+        room = amount_in(cluster, resource, is_requested=False)
+        if not room:
+            raise InputError(f"workload {entry.name}: until: no node has {resource}")
+        if not any(pod.shape.request.get(resource, 0) for pod in pods):
+            raise InputError(f"workload {entry.name}: until: no pod asks for {resource}")
+        wanted = entry.until.percent / 100 * plan.load * room
+    asked = 0
+    for number in range(MAX_PODS):
+        pod = pods[order[number]] if number < len(pods) else _drawn(pods, float(draw()), number)
+        yield pod
+        asked += pod.shape.request.get(resource, 0) if resource else 1
+        if asked >= wanted:
+            return
+    raise InputError(f"workload {entry.name}: more than {MAX_PODS} pods would arrive: write a lower percentage")
+
+
+def _drawn(pods: list[Pod], share: float, number: int) -> Pod:
+    """Another pod like one of these."""
+    pod = pods[int(share * len(pods))]
+    name = f"{pod.name}-again-{number}"
+    return pod.with_name(name, f"{pod.namespace}/{name}")
