@@ -70,7 +70,9 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("reports")
     write_world(folder).rename(folder / "cluster.json")
     (folder / "plugin.py").write_text(PLUGIN)
-    study = {"apiVersion": "mooring.dev/v1", "kind": "Study", "about": CONFIG, "metrics": ["placed"], "seeds": 1}
+    study = {"apiVersion": "mooring.dev/v1", "kind": "Study", "about": CONFIG, "seeds": 1}
+    study["metrics"] = [{"python": "metric.py:hostile"}]
+    (folder / "metric.py").write_text(f"def hostile(run):\n    raise ValueError({CONFIG!r})\n")
     study["clusters"] = [{"name": "c", "manifests": "cluster.json"}]
     (folder / "study.yaml").write_text(yaml.safe_dump(study, allow_unicode=True))
     (folder / "offers.yaml").write_text(yaml.safe_dump(OFFERS))
