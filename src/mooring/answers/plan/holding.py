@@ -202,6 +202,7 @@ class HoldingSearch:
         if not self._holding or is_at_once:
             return min(self._holding, key=self._cost, default=None)
         plans = by_preference([self._found(steps) for steps in self._holding], self._bound)
+        self._last = max(self._last, self._orders.work + self._most // 2)  # each step is a time to wait for
         merged = [self._found(self._merged(steps_of(each))) for each in plans[:IMPROVED]]
         return steps_of(by_preference(merged, self._bound)[0])
 
