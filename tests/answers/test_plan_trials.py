@@ -9,9 +9,7 @@ from written import GROUP_GATES, Written, a_node, a_pod, a_pod_group, members
 from mooring.answers.capacity.filling import CopyPlacer
 from mooring.answers.plan import trials as trials_module
 from mooring.answers.plan.offers import read_offers
-from mooring.answers.plan.search import StepTidier, found_steps
 from mooring.answers.plan.trials import (
-    Additions,
     GangUnits,
     NodeTrialOutcome,
     NodeTrials,
@@ -317,27 +315,3 @@ def test_each_gang_has_a_minimum_of_its_own() -> None:
     assert broken_gang(cluster, [pods["large-0"], pods["small-0"]]) == told
     assert broken_gang(cluster, [pods["small-0"], pods["large-0"]]) == told
     assert broken_gang(cluster, [pods["large-0"]]) == ""
-
-
-# ---- tidying
-
-
-def tidied(cpus: Sequence[str], steps: Sequence[Additions], most_decisions: int = 10_000) -> Sequence[Additions]:
-    case = Case(cpus, (1.0, "4", 100), (1.9, "8", 100))
-    found = found_steps(case.demand, steps, [])
-    (best, *_) = StepTidier(case.trials, case.demand, case.pods, most_decisions).tidied([found], 0.0)
-    assert case.is_as_before
-    return best.steps
-
-
-def test_only_the_last_two_steps_are_tried_with_fewer_nodes() -> None:
-    assert tidied(["4"], [(2, 0), (1, 0), (1, 1)]) == ((2, 0),)
-    assert tidied(["4"], [(2, 0), (1, 0)]) == ((1, 0),)
-
-
-def test_the_dearest_nodes_go_first() -> None:
-    assert tidied(["4"], [(1, 1)]) == ((1, 0),)
-
-
-def test_nothing_is_tidied_without_decisions() -> None:
-    assert tidied(["4", "4"], [(1, 0), (1, 0), (0, 1)], 0) == ((1, 0), (1, 0), (0, 1))

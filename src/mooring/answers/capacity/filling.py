@@ -193,16 +193,20 @@ class CopyPlacer(SchedulerView):
     def place(self, pod: Pod, within: Mask | None = None) -> Placement | Refusal:
         """Decide and reserve; a pod that fits stays on its node. `within` are the only rows that count."""
         decision = self.gate(pod) or self.decide(pod, within=within)
+        return self.keep(pod, decision) if isinstance(decision, Placement) else decision
+
+    def keep(self, pod: Pod, placement: Placement) -> Placement | Rejection:
+        """Reserve what was decided, and leave the pod on its node."""
         runner = self.runner(pod)
-        if not isinstance(decision, Placement) or runner is None:
-            return decision
-        assert decision.context is not None, "a placement comes with its context"
-        placed = decision.context.assumed(pod, decision.node)
-        rejection = reserve(runner, decision)
+        assert runner is not None and placement.context is not None, (
+            "a profile decided, and a placement has its context"
+        )
+        placed = placement.context.assumed(pod, placement.node)
+        rejection = reserve(runner, placement)
         if rejection is not None:
             return rejection
-        self.cluster.nodes.place(placed, decision.node)
-        return decision
+        self.cluster.nodes.place(placed, placement.node)
+        return placement
 
 
 # ---- until one does not fit

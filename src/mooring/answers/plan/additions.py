@@ -6,21 +6,13 @@ from itertools import islice
 
 from mooring.answers.form.published import Count, Form, Number, Positive
 from mooring.answers.plan.demand import NodeDemand, PodKind, demand_of
-from mooring.answers.plan.holding import FEW_PODS, HoldingSearch, steps_of
+from mooring.answers.plan.found_nodes import WORTH_STEPS, FoundNodes, by_preference, steps_of, sum_of
+from mooring.answers.plan.holding import FEW_PODS, HoldingSearch
 from mooring.answers.plan.judge import Verdict, can_be_scheduled, judge, pending_in, with_daemons
 from mooring.answers.plan.offers import NodeOffer
 from mooring.answers.plan.orders import OrderTrials
 from mooring.answers.plan.patterns import PatternProgram
-from mooring.answers.plan.programs import lower_bound
-from mooring.answers.plan.search import (
-    CHEAP_ENOUGH,
-    MAX_DECISIONS,
-    WORTH_STEPS,
-    FoundNodes,
-    NodeSearch,
-    by_preference,
-)
-from mooring.answers.plan.steps import MANY_PODS, MORE_STYLES, STYLES, StepSearch
+from mooring.answers.plan.programs import lower_bound, solve
 from mooring.answers.plan.trials import NodeTrials, OfferedNodes, TrialPlacer
 from mooring.answers.trial.changing_cluster import ChangingCluster, objects_of, why_pending
 from mooring.inputs.loaded_cluster import LoadedCluster
@@ -29,8 +21,6 @@ from mooring.model.pod import Pod
 
 MAX_JUDGED = 6
 """How often the scheduler judges: after the first time, each time with more nodes for what it left pending."""
-AT_ONCE_DECISIONS, MANY_TRIALS = 20_000, 3
-"""How long nodes that come at once are searched for: decisions, or with many pods trials of all of them."""
 MOST_FROM_FIRST = 1_000
 """With more pending pods than these, all orders begin after the present nodes have got the pods that fit there."""
 
@@ -189,10 +179,6 @@ class _Judged:
     orders: TriedOrders = NOT_TRIED
 
 
-def _is_within(found: FoundNodes, cost: float) -> bool:
-    return not found.left and found.cost <= cost
-
-
 class _NodePlanner:
     """Searches for nodes that hold in all orders, judges, and adds nodes where the judge still finds pods pending."""
 
@@ -219,97 +205,67 @@ class _NodePlanner:
 
     def run(self, pods: Sequence[Pod]) -> _Judged:
         ordered = self._trials.queued(pods)
-        patterns = PatternProgram(self._demand, self._demand.counts(ordered))
-        patterns.generate()
+        patterns = _generated(self._demand, self._demand.counts(ordered))
         self._demand = replace(self._demand, cuts=patterns.cuts)
         bound = self._bound(ordered)
-        search = NodeSearch(self._trials, self._demand, ordered, bound, self._most_decisions(ordered), self._tell)
-        found = self._proposed(search, ordered, patterns, bound)
         orders = self._order_trials(ordered)
-        chosen = self._holding(orders, found, ordered, bound)
-        judged = self._judged(search, chosen, ordered)
+        if self._first is not None:  # then there are other kinds of pods
+            patterns = _generated(orders.demand, orders.demand.counts())
+        one, chosen = self._searched(orders, patterns, ordered, bound)
+        judged = self._judged(chosen, ordered)
         left = {pod.key for pod in judged.verdict.left(ordered)}
         placed = [pod for pod in ordered if pod.key not in left]
         return replace(
             judged,
             bound=bound if not left else self._bound(placed),
             pending_at_once=self._pending_at_once(judged),
-            orders=_tried(orders, judged.found, found),
+            orders=_tried(orders, judged.found, one),
         )
-
-    def _most_decisions(self, pods: Sequence[Pod]) -> int:
-        if len(pods) <= MANY_PODS:
-            return AT_ONCE_DECISIONS
-        return MAX_DECISIONS if self._at_once else MANY_TRIALS * len(pods)
 
     def _pending_at_once(self, judged: _Judged) -> int:
         at_once = self._judge(replace(judged.found, steps=())) if judged.found.steps else judged
         return len(at_once.verdict.pending)
 
-    def _proposed(
-        self, search: NodeSearch, pods: Sequence[Pod], patterns: PatternProgram, bound: float
-    ) -> list[FoundNodes]:
-        """Nodes on which the pods fit in the order of the queue: those that come at once, and steps where these are dear.
-        With few pods, the search over all orders finds steps itself."""
-        found = [search.run()]
-        is_few = len(pods) <= FEW_PODS and not found[0].left
-        if self._at_once or is_few or _is_within(found[0], WORTH_STEPS * bound):
-            return found
-        for styles in (STYLES, MORE_STYLES):
-            found += StepSearch(self._trials, self._demand, pods, bound, patterns, self._tell, styles).run()
-            if min(found, key=FoundNodes.rank).cost <= CHEAP_ENOUGH * bound:
-                break
-        return found
-
-    def _holding(
-        self, orders: OrderTrials, found: Sequence[FoundNodes], pods: Sequence[Pod], bound: float
-    ) -> FoundNodes:
-        """The cheapest nodes that hold in all orders, unless others that cost little more come in fewer steps, or at once.
-        Nodes that hold in some orders, if none hold in all."""
-        most_left = min(len(each.left) for each in found)
-        enough = [each for each in found if len(each.left) == most_left]
+    def _searched(
+        self, orders: OrderTrials, patterns: PatternProgram, pods: Sequence[Pod], bound: float
+    ) -> tuple[FoundNodes, FoundNodes]:
+        """The cheapest nodes for the order of the cluster alone; and the cheapest that hold in all orders, unless others that
+        cost little more come in fewer steps, or at once. Nodes that hold in some orders, if none hold in all."""
+        first = orders.first_only()
+        one = HoldingSearch(first, patterns, pods, bound, 0, self._tell).run(self._at_once)
         holding: list[FoundNodes] = []
-        for is_at_once in (True, False):
-            is_wanted = is_at_once or not (self._at_once or any(each.cost <= bound * WORTH_STEPS for each in holding))
-            if is_wanted and (self._at_once or len(pods) <= FEW_PODS or not is_at_once):
-                begun = [each for each in (*holding, *enough) if not is_at_once or len(each.steps) < 2]
-                best = HoldingSearch(orders, pods, bound, most_left, is_at_once, self._tell).run(begun)
-                holding += [best] if best is not None else []
-        return replace(by_preference(holding or enough, bound)[0], left=enough[0].left)
+        search = HoldingSearch(orders, patterns, pods, bound, len(one.left), self._tell)
+        if self._at_once or len(pods) <= FEW_PODS:
+            holding = [search.run(True, [one] if len(one.steps) < 2 else [])]
+        is_enough = any(not each.left and each.cost <= bound * WORTH_STEPS for each in holding)
+        if not (self._at_once or is_enough):
+            holding.append(search.run(False, [one, *holding]))
+        return one, by_preference(holding, bound)[0]
 
-    def _judged(self, search: NodeSearch, found: FoundNodes, pods: Sequence[Pod]) -> _Judged:
+    def _judged(self, found: FoundNodes, pods: Sequence[Pod]) -> _Judged:
         """The nodes with which the scheduler leaves the fewest pods pending, and what it says. More nodes are added where it
-        leaves pods that fit in a trial."""
+        leaves pods that fit in a trial: in a step of their own, or twice as many each time if all come at once."""
+        known = {pod.id for pod in found.left}
         best = now = self._judge(found)
         for number in range(MAX_JUDGED - 1):
-            if not now.verdict.left(pods):
-                break
-            if now.found.steps:
-                more = self._with_more_steps(now, pods)
-            else:
-                more = search.more(now.found, now.verdict.left(pods), 2**number)
-            if more.counts == now.found.counts:
+            left = [pod for pod in now.verdict.left(pods) if pod.id not in known]
+            more = self._more(now.found, left, 1 if now.found.steps else 2**number) if left else None
+            if more is None:
                 break
             now = self._judge(more)
             if len(now.verdict.pending) < len(best.verdict.pending):
                 best = now
         return replace(best, found=replace(best.found, left=best.verdict.left(pods)))
 
-    def _with_more_steps(self, judged: _Judged, pods: Sequence[Pod]) -> FoundNodes:
-        """The steps, and more for pods that the scheduler left: searched for in the cluster as it was left."""
-        found, loaded = judged.found, judged.verdict.loaded
-        left = {pod.key for pod in judged.verdict.left(pods)}
-        offers = [OfferedNodes(each.offer, each.daemons) for each in self._trials.offers]
-        trials = NodeTrials(TrialPlacer(loaded), offers)
-        waiting = [item for item in loaded.objects if isinstance(item, Pod) and item.key in left]
-        demand = demand_of(trials, trials.queued(waiting))
+    def _more(self, found: FoundNodes, left: Sequence[Pod], times: int) -> FoundNodes | None:
+        """The nodes with those that a program adds for pods that are left; None if it adds none."""
         limits = [limit - count for limit, count in zip(self._demand.limits, found.counts, strict=True)]
-        demand = replace(demand, limits=limits)
-        patterns = PatternProgram(demand, demand.counts())
-        patterns.generate()
-        more = StepSearch(trials, demand, trials.queued(waiting), 0.0, patterns).run()[0]
-        counts = tuple(before + after for before, after in zip(found.counts, more.counts, strict=True))
-        return FoundNodes(counts, found.left, found.cost + more.cost, (*found.steps, *more.steps))
+        solution = solve(self._demand, self._demand.counts(left), limits)
+        if solution is None or not any(solution.nodes):
+            return None
+        more = tuple(min(times * number, limit) for number, limit in zip(solution.nodes, limits, strict=True))
+        counts = sum_of(found.counts, more)
+        return FoundNodes(counts, found.left, self._demand.cost_of(counts), (*found.steps, more) if found.steps else ())
 
     def _bound(self, pods: Sequence[Pod]) -> float:
         return lower_bound(self._demand, self._demand.counts(pods), self._demand.limits)
@@ -338,10 +294,15 @@ class _NodePlanner:
         return found
 
 
-def _tried(orders: OrderTrials, chosen: FoundNodes, found: Sequence[FoundNodes]) -> TriedOrders:
-    """In how many orders the nodes hold, and the cheapest of those that were found for one order, if it is cheaper."""
+def _generated(demand: NodeDemand, counts: Sequence[int]) -> PatternProgram:
+    patterns = PatternProgram(demand, counts)
+    patterns.generate()
+    return patterns
+
+
+def _tried(orders: OrderTrials, chosen: FoundNodes, one: FoundNodes) -> TriedOrders:
+    """In how many orders the nodes hold, and those that were found for one order, if they are cheaper."""
     most_left = len(chosen.left)
-    cheapest = min(found, key=FoundNodes.rank)
-    is_cheaper = len(cheapest.left) <= most_left and cheapest.cost < chosen.cost - 1e-9
-    cheaper = CheaperPlan(cheapest.cost, orders.held(steps_of(cheapest), most_left)) if is_cheaper else None
+    is_cheaper = len(one.left) <= most_left and one.cost < chosen.cost - 1e-9
+    cheaper = CheaperPlan(one.cost, orders.held(steps_of(one), most_left)) if is_cheaper else None
     return TriedOrders(orders.number, orders.held(steps_of(chosen), most_left), cheaper)

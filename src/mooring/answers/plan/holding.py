@@ -1,10 +1,10 @@
 """Looks for steps of nodes that hold in all orders of pods and nodes, and cost least.
 
-Searches that try one order propose nodes, and so do programs that pack nodes more or less tightly. Nodes that come last take
-nothing from those before, so that steps at the end repair any plan. Where few combinations of nodes cost less, all of them
-are tried, the cheapest first. Otherwise the search tries cheaper nodes that programs propose, the most promising first, in
-several sequences; and it takes nodes of a plan that holds away or exchanges them for cheaper ones. Nearly all attempts fail
-in the first order that is tried, because the orders in which others failed come first. The search is bounded by decisions.
+`StepSearch` proposes steps for a few orders. What it finds is tried in all others: orders in which it fails count in the next
+search, and nodes that come last repair it, because they take nothing from those before. Nodes that come all at once are
+proposed by programs that pack more or less tightly; where few combinations of nodes cost less, all of them are tried, the
+cheapest first. In the end nodes of a plan that holds are taken away or exchanged for cheaper ones, and steps are joined. The
+search is bounded by work.
 """
 
 from collections.abc import Iterator, Sequence
@@ -13,39 +13,47 @@ from heapq import heappop, heappush
 from itertools import product
 from math import prod
 
-from mooring.answers.plan.orders import ArrivalOrder, OrderTrials
+from mooring.answers.plan.contents import NotOfOneNode
+from mooring.answers.plan.found_nodes import (
+    FoundNodes,
+    Steps,
+    by_preference,
+    found_steps,
+    given_up,
+    steps_of,
+    sum_of,
+)
+from mooring.answers.plan.orders import LeftPods, OrderTrials
+from mooring.answers.plan.patterns import PatternProgram
 from mooring.answers.plan.programs import Packing, solve
-from mooring.answers.plan.search import FoundNodes, StepWalk, by_preference, found_steps, given_up, sum_of
+from mooring.answers.plan.steps import StepEffort, StepSearch
 from mooring.answers.plan.trials import Additions
 from mooring.kit.callbacks import Progress
 from mooring.model.pod import Pod
 
-MAX_DECISIONS, AT_ONCE_DECISIONS, MANY_DECISIONS = 50_000, 12_000, 8_000
-"""For a search for steps, for nodes that come at once, and with more than FEW_PODS pods. A decision takes 0.1 ms on few
-nodes, 0.3 on 5,000."""
-EXPLORED = 0.6
-"""The share of the decisions after which no other nodes are tried: what is there is improved."""
-MAX_LISTED = 300
-"""Where no more combinations of nodes than these cost less than a plan that holds, all of them are tried: each takes up to
-seven sequences, and most fail in the first order."""
-MAX_CONFIRMED, MANY_CONFIRMED = 8, 2
-"""How often plans that hold are tried in orders that the search has not seen, and repaired where they fail."""
 FEW_PODS = 100
-"""With more pods than these, only nodes that other searches found are tried: each trial takes long."""
+"""With more pods than these, each trial takes long: less is tried."""
+AT_ONCE_WORK, STEPS_WORK, MANY_WORK = 12_000, 30_000, 8_000
+"""For nodes that come at once, for steps, and with more than FEW_PODS pods. A decision takes 0.1 ms on few nodes, 0.3 on
+5,000."""
+BY_TABLE, BY_CORE, MANY = StepEffort(6, 64, 10_000), StepEffort(2, 4, 10_000), StepEffort(2, 1, 16_000)
+"""How much one search for steps tries: with a table, without one, and with more than FEW_PODS pods."""
+EXPLORED = 0.6
+"""The share of the work after which no other nodes are tried: what is there is improved."""
+MAX_LISTED = 300
+"""Where no more combinations of nodes than these cost less than a plan that holds, all of them are tried at once."""
+ROUNDS, MANY_ROUNDS = 8, 2
+"""How often plans are searched for with the orders in which the last one failed, and how often they are repaired."""
+WIDER = 2
+"""How often a search that found nothing cheaper is repeated with twice the width."""
 PACKINGS = tuple(Packing(fill, slack) for fill, slack in product((1.0, 0.95, 0.9, 0.85, 0.8, 0.7), (0.0, 0.5, 1.0)))
 IMPROVED = 2
 """How many plans that hold are improved, and tried in fewer steps."""
+MAX_TIMES = 8
+"""How many times what a program says is added where it does not help, before the search gives up."""
 GREED = 2.0
 """How much more than the cheapest nodes for them pods that are left count: the scheduler uses those badly as well."""
-MAX_SINGLE = 60
-"""Plans with more nodes than these are not tried with all nodes one by one."""
 NEAR = 1e-9
-Steps = tuple[Additions, ...]
-
-
-def steps_of(found: FoundNodes) -> Steps:
-    """The steps; nodes that come at once are one step."""
-    return tuple(found.steps) or (found.counts,)
 
 
 class HoldingSearch:
@@ -55,66 +63,151 @@ class HoldingSearch:
     def __init__(
         self,
         orders: OrderTrials,
+        patterns: PatternProgram,
         pods: Sequence[Pod],
         bound: float,
-        most_left: int,
-        is_at_once: bool,
+        most_left: int = 0,
         tell: Progress | None = None,
     ) -> None:
-        self._orders, self._demand, self._pods, self._bound = orders, orders.demand, pods, bound
-        self._most_left, self._is_at_once, self._tell = most_left, is_at_once, tell
+        self._orders, self._demand, self._pods = orders, orders.demand, pods
+        self._bound = bound if not most_left else 0.0
+        self._patterns, self._most_left, self._tell = patterns, most_left, tell
         self._is_small = len(pods) <= FEW_PODS
-        few = AT_ONCE_DECISIONS if is_at_once else MAX_DECISIONS
-        self._most = few if self._is_small else MANY_DECISIONS
-        self._last = orders.trials.decisions + self._most
+        self._most = self._last = 0
         self._holding: list[Steps] = []
-        self._tried: set[Steps] = set()
+        self._tried: dict[Steps, LeftPods | None] = {}
+        self._fewest = self._found((), pods)
 
-    def run(self, found: Sequence[FoundNodes]) -> FoundNodes | None:
-        """The cheapest nodes that hold in all orders; None if none were found that do."""
-        ranked = sorted(found, key=FoundNodes.rank)
-        if self._is_small and ranked:
-            self._orders.take_hardest([*self._sequences(ranked[0].counts)][0 if self._is_at_once else -1])
-        for each in ranked if self._is_small else ranked[:1]:
-            self._complete(steps_of(each))
-        if not self._has_tried_all_cheaper():
-            if self._is_small and not self._is_near_bound():
-                self._explore([each.counts for each in found])
-            self._improve_best()
-        best = self._preferred()
-        for _ in range(MAX_CONFIRMED if self._is_small else MANY_CONFIRMED):
-            failed = self._orders.failing_spare(best, self._most_left) if best is not None else ()
-            if best is None or not failed:
+    def run(self, is_at_once: bool, begun: Sequence[FoundNodes] = ()) -> FoundNodes:
+        """The cheapest nodes that hold in all orders. If none were found, those that leave the fewest pods."""
+        try:
+            return self._run(is_at_once, begun)
+        except NotOfOneNode:
+            self._orders.drop_table()
+            return self._run(is_at_once, begun)
+
+    def _run(self, is_at_once: bool, begun: Sequence[FoundNodes]) -> FoundNodes:
+        self._begin(AT_ONCE_WORK if is_at_once else STEPS_WORK)
+        for each in begun:
+            self._try(steps_of(each))
+        if is_at_once:
+            self._search_at_once()
+        else:
+            self._search_steps()
+        best = self._confirmed(is_at_once)
+        return self._fewest if best is None else self._found(best)
+
+    def _begin(self, work: int) -> None:
+        self._holding.clear()
+        self._tried.clear()
+        self._most = work if self._is_small else MANY_WORK
+        self._last = self._orders.work + self._most
+
+    def _confirmed(self, is_at_once: bool) -> Steps | None:
+        """The plan that is preferred of those that hold in all orders."""
+        self._improve_best(is_at_once)
+        best = self._preferred(is_at_once)
+        for _ in range(ROUNDS if self._is_small else MANY_ROUNDS):
+            if best is None or not self._orders.take_failing(best, self._most_left):
                 break
-            self._repair(best, failed)
-            best = self._preferred()
-        return best if best is None else self._found(best)
+            self._last = max(self._last, self._orders.work + self._most // ROUNDS)
+            self._judge_again()
+            self._complete(best, is_at_once)
+            self._improve_best(is_at_once)
+            best = self._preferred(is_at_once)
+        return best
 
-    def _improve_best(self) -> None:
+    def _judge_again(self) -> None:
+        """Forget the plans that fail in orders which have come to count."""
+        known, self._holding = [*self._holding], []
+        self._tried.clear()
+        for each in known:
+            self._try(each)
+
+    def _try(self, steps: Steps) -> LeftPods | None:
+        """The pods that are left in an order in which the steps fail; None if they hold, and then they are noted."""
+        if steps in self._tried:
+            return self._tried[steps]
+        left = self._tried[steps] = self._orders.failure(steps, self._most_left)
+        if left is None:
+            self._holding.append(steps)
+        else:
+            self._note(steps, left)
+        return left
+
+    def _note(self, steps: Steps, left: LeftPods) -> None:
+        found = self._found(steps, left.pods)
+        if found.rank() < self._fewest.rank():
+            self._fewest = found
+
+    # ---- steps
+
+    def _search_steps(self) -> None:
+        """Search with the orders in which the steps before failed, until nothing cheaper than a plan that holds is found."""
+        effort = (BY_TABLE if self._orders.has_table else BY_CORE) if self._is_small else MANY
+        for number in range(ROUNDS if self._is_small else 1):
+            search = StepSearch(self._orders, self._patterns, replace(effort, width=effort.width << number), self._tell)
+            found = search.run(self._most_left, self._best_cost())
+            if found is None and search.fewest is not None and not self._holding:
+                found = search.fewest[2]
+            if found is None and number >= WIDER:
+                return
+            if found is not None and (self._try(found) or self._orders.take_failing(found, self._most_left)):
+                self._judge_again()
+                self._complete(found, False)
+            if self._is_near_bound() or self._is_exhausted():
+                return
+
+    def _complete(self, steps: Steps, is_at_once: bool) -> None:
+        """Add nodes until the steps hold, unless that costs more than a plan which holds. Where more nodes at once do not
+        help, because a scheduler spreads other pods over them, the next time twice as many are added."""
+        times, fewest = 1, len(self._pods) + 1
+        while self._cost(steps) < self._best_cost() - NEAR:
+            left = self._try(steps)
+            more = self._more(sum_of(*steps), left) if left is not None else None
+            if left is None or more is None:
+                return
+            is_better = len(left.pods) < fewest
+            if times > max(len(self._pods), MAX_TIMES) or (times > MAX_TIMES and not is_at_once):
+                return
+            times, fewest = (1 if is_better else 2 * times), min(len(left.pods), fewest)
+            limits = zip(sum_of(*steps), more, self._demand.limits, strict=True)
+            more = tuple(min(times * number, limit - count) for count, number, limit in limits)
+            added = self._single(more) if times == 1 else (more,)
+            steps = (sum_of(steps[0], more),) if is_at_once else (*steps, *added)
+
+    def _more(self, counts: Additions, left: LeftPods) -> Additions | None:
+        """The nodes that a program adds for pods that are left; None if it adds none."""
+        limits = [limit - count for limit, count in zip(self._demand.limits, counts, strict=True)]
+        demand = self._demand.after(left.domains)
+        solution = solve(demand, demand.counts(left.pods), limits)
+        return solution.nodes if solution is not None and any(solution.nodes) else None
+
+    def _single(self, counts: Additions) -> Steps:
+        """The nodes one by one."""
+        return tuple(
+            tuple(int(each == offer) for each in range(len(counts)))
+            for offer, number in enumerate(counts)
+            for _ in range(number)
+        )
+
+    # ---- what was found
+
+    def _improve_best(self, is_at_once: bool) -> None:
         for steps in sorted(self._holding, key=self._cost)[:IMPROVED]:
             self._improve(steps)
 
-    def _preferred(self) -> Steps | None:
+    def _preferred(self, is_at_once: bool) -> Steps | None:
         """The cheapest of the plans that hold, or one that costs little more and has fewer steps."""
-        plans = [self._found(steps) for steps in self._holding]
-        if not plans or self._is_at_once:
+        if not self._holding or is_at_once:
             return min(self._holding, key=self._cost, default=None)
-        merged = [self._found(self._merged(steps_of(each))) for each in by_preference(plans, self._bound)[:IMPROVED]]
+        plans = by_preference([self._found(steps) for steps in self._holding], self._bound)
+        self._last = max(self._last, self._orders.work + self._most // 2)  # each step is a time to wait for
+        merged = [self._found(self._merged(steps_of(each))) for each in plans[:IMPROVED]]
         return steps_of(by_preference(merged, self._bound)[0])
 
-    def _repair(self, steps: Steps, failed: Sequence[ArrivalOrder]) -> None:
-        """Go on after orders were found in which the steps fail: with the plans that hold there, or with more nodes."""
-
-        def holds(each: Steps) -> bool:
-            return all(len(self._orders.left_in(order, each)) <= self._most_left for order in failed)
-
-        self._holding = [each for each in self._holding if each != steps and holds(each)]
-        self._tried.clear()
-        self._complete(steps)
-        self._improve_best()
-
-    def _found(self, steps: Steps) -> FoundNodes:
-        found = found_steps(self._demand, steps, ())
+    def _found(self, steps: Steps, left: Sequence[Pod] = ()) -> FoundNodes:
+        found = found_steps(self._demand, steps, left)
         return found if len(steps) > 1 else replace(found, steps=())
 
     def _cost(self, steps: Sequence[Additions]) -> float:
@@ -127,96 +220,45 @@ class HoldingSearch:
         return self._best_cost() <= self._bound * (1 + NEAR)
 
     def _is_exhausted(self, share: float = 1.0) -> bool:
-        """Whether this share of the decisions was made."""
-        decisions = self._orders.trials.decisions
+        """Whether this share of the work was done."""
+        work = self._orders.work
         if self._tell is not None:
-            self._tell(min(decisions, self._last), self._last)
-        return decisions >= self._last - (1 - share) * self._most
+            self._tell(min(work, self._last), self._last)
+        return work >= self._last - (1 - share) * self._most
 
-    def _failure(self, steps: Steps) -> Sequence[Pod] | None:
-        """The pods that are left in an order in which the steps fail; None if they hold, and then they are noted."""
-        self._tried.add(steps)
-        left = self._orders.failure(steps, self._most_left)
-        if left is None:
-            self._holding.append(steps)
-        return left
+    # ---- nodes that come at once
 
-    # ---- more
-
-    def _complete(self, steps: Steps) -> None:
-        """Add nodes until the steps hold in all orders, unless that costs more than a plan which holds."""
-        if self._is_at_once:
-            self._complete_at_once(steps[0])
-            return
-        tail: list[Additions] = []
-        for order in [*self._orders.orders]:
-            walk = self._orders.walk(order)
-            is_enough = self._follow(walk, order, steps, tail)
-            walk.undo(0)
-            if not is_enough:
-                return
-        self._holding.append((*steps, *tail))
-
-    def _follow(self, walk: StepWalk, order: ArrivalOrder, steps: Steps, tail: list[Additions]) -> bool:
-        """Make the steps and the tail in an order, and add to the tail until enough pods are placed. Returns False if nothing
-        helps, or if it costs more than a plan which holds."""
-        domains: dict[str, str] = {}
-        for step in order.arrivals([*steps, *tail]):
-            domains.update(walk.make(step).domains)
-        while len(walk.left) > self._most_left:
-            before = len(walk.left)
-            more = self._more(walk.counts, walk.left, domains)
-            if more is None or self._cost([*steps, *tail, more]) >= self._best_cost() - NEAR:
-                return False
-            tail.append(more)
-            for step in order.arrivals([more]):
-                domains.update(walk.make(step).domains)
-            if len(walk.left) == before:
-                return False
-        return True
-
-    def _complete_at_once(self, counts: Additions) -> None:
-        """Add nodes for the pods that are left. Where that does not help, because a scheduler spreads other pods over them,
-        the next time twice as many are added."""
-        times, fewest = 1, len(self._pods) + 1
-        while self._demand.cost_of(counts) < self._best_cost() - NEAR and not self._is_exhausted():
-            left = self._failure((counts,))
-            more = self._more(counts, left, {}) if left is not None else None
-            if left is None or more is None:
-                return
-            times, fewest = (1 if len(left) < fewest else 2 * times), min(len(left), fewest)
-            together = zip(counts, more, self._demand.limits, strict=True)
-            counts = tuple(min(count + times * number, limit) for count, number, limit in together)
-
-    def _more(self, counts: Additions, left: Sequence[Pod], domains: dict[str, str]) -> Additions | None:
-        """The nodes that a program adds for pods that are left; None if it adds none."""
-        limits = [limit - count for limit, count in zip(self._demand.limits, counts, strict=True)]
-        demand = self._demand.after(domains)
-        solution = solve(demand, demand.counts(left), limits)
-        return solution.nodes if solution is not None and any(solution.nodes) else None
-
-    # ---- other nodes
+    def _search_at_once(self) -> None:
+        proposed: list[Additions] = []
+        for counts in self._proposed():
+            if counts not in proposed:
+                proposed.append(counts)
+                self._complete((counts,), True)
+            if self._is_near_bound() or self._is_exhausted() or not self._is_small:
+                break
+        if not self._has_tried_all_cheaper() and self._is_small and not self._is_near_bound():
+            self._explore(proposed)
 
     def _explore(self, known: Sequence[Additions]) -> None:
         """Try nodes that programs propose, and these with one more, those first that may become the cheapest plan."""
         waiting: list[tuple[float, float, Additions]] = []
         seen: set[Additions] = set()
-        for counts in [*known, *self._proposed()]:
+        for counts in known:
             if counts not in seen:
                 seen.add(counts)
                 heappush(waiting, (self._demand.cost_of(counts), 0.0, counts))
         while waiting and not self._is_exhausted(EXPLORED):
             _, _, counts = heappop(waiting)
             cost = self._demand.cost_of(counts)
-            left = self._fewest_left(counts) if cost < self._best_cost() - NEAR else None
-            more = self._more(counts, left, {}) if left else None
+            left = self._try((counts,)) if cost < self._best_cost() - NEAR else None
+            more = self._more(counts, left) if left is not None else None
             if left is None or more is None:
                 continue
             estimate = cost + GREED * self._demand.cost_of(more)
-            for child in [sum_of(counts, more), *self._with_one(counts, left)]:
+            for child in [sum_of(counts, more), *self._with_one(counts, left.pods)]:
                 if child not in seen and not self._exceeds(child):
                     seen.add(child)
-                    heappush(waiting, (estimate, len(left), child))
+                    heappush(waiting, (estimate, len(left.pods), child))
 
     def _has_tried_all_cheaper(self) -> bool:
         """Try all nodes that cost less than the cheapest plan that holds, if they are few: the first that hold are the
@@ -225,7 +267,7 @@ class HoldingSearch:
         for counts in cheaper or ():
             if self._is_exhausted(EXPLORED):
                 return False
-            if self._fewest_left(counts) is None:
+            if self._try((counts,)) is None:
                 return True
         return cheaper is not None
 
@@ -262,35 +304,8 @@ class HoldingSearch:
             for without in (None, *used) if packing.fill in (1.0, 0.9) else (None,):
                 allowed = [limit if offer != without else 0 for offer, limit in enumerate(limits)]
                 solution = solve(self._demand, numbers, allowed, packing)
-                if solution is not None and solution.unplaced <= self._most_left:
+                if solution is not None and any(solution.nodes):
                     yield solution.nodes
-
-    def _fewest_left(self, counts: Additions) -> Sequence[Pod] | None:
-        """The fewest pods that are left in a failing order, over sequences of these nodes; None if one holds."""
-        fewest: Sequence[Pod] = self._pods
-        for steps in self._sequences(counts):
-            if steps not in self._tried:
-                left = self._failure(steps)
-                if left is None:
-                    return None
-                fewest = min(fewest, left, key=len)
-        return fewest
-
-    def _sequences(self, counts: Additions) -> Iterator[Steps]:
-        """All nodes at once; offer by offer; and one by one: small ones first, those that take few kinds first."""
-        yield (counts,)
-        if self._is_at_once:
-            return
-        used = [offer for offer, number in enumerate(counts) if number]
-        kinds = {offer: sum(offer in kind.takers for kind in self._demand.kinds) for offer in used}
-        for key in (self._demand.prices.__getitem__, lambda each: -self._demand.prices[each], kinds.__getitem__):
-            ranked = sorted(used, key=key)
-            yield tuple(self._nodes(offer, counts[offer]) for offer in ranked)
-            if sum(counts) <= MAX_SINGLE:
-                yield tuple(self._nodes(offer, 1) for offer in ranked for _ in range(counts[offer]))
-
-    def _nodes(self, offer: int, number: int) -> Additions:
-        return tuple(number if each == offer else 0 for each in range(len(self._demand.prices)))
 
     # ---- less
 
@@ -300,7 +315,7 @@ class HoldingSearch:
         while is_improved and not self._is_near_bound() and not self._is_exhausted():
             is_improved = False
             for fewer in self._cheaper(steps):
-                if self._failure(fewer) is None:
+                if self._try(fewer) is None:
                     steps, is_improved = fewer, True
                     break
                 if self._is_exhausted():
@@ -339,7 +354,7 @@ class HoldingSearch:
             joined = 1
             while at + joined < len(steps) and not self._is_exhausted():
                 together = (*steps[:at], sum_of(*steps[at : at + joined + 1]), *steps[at + joined + 1 :])
-                if together in self._tried or self._failure(together) is not None:
+                if self._try(together) is not None:
                     break
                 steps, joined = together, joined * 2 if at + joined * 2 < len(together) else 1
             at += 1

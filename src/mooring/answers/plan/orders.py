@@ -2,62 +2,55 @@
 
 Pods of equal priority reach the scheduler in any order: many are created in the same second, and back-off mixes them. Nodes
 of one step become ready together or one by one, and ties between nodes go to any of them. A plan is to hold in all of that.
-The orders are that of the cluster, large pods first, and shuffles; in most of the shuffles that confirm a plan, small pods
-tend to come early. Orders in which all small pods come before all large ones are left out, unless the cluster has them: plans
+The orders are that of the cluster, large pods first, and shuffles. Where a table answers for the core (`contents.py`), a plan
+is confirmed in a thousand shuffles. Otherwise there are fewer, and in most of them small pods tend to come early, because
+plans fail there. Orders in which all small pods come before all large ones are left out, unless the cluster has them: plans
 that hold there cost up to 40 % more, and back-off does not sort pods.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
 from random import Random
+from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
+from mooring.answers.plan.contents import ContentTable, ContentWalks, NotOfOneNode
 from mooring.answers.plan.demand import NodeDemand
-from mooring.answers.plan.search import StepWalk
 from mooring.answers.plan.trials import Additions, NodeTrials
+from mooring.answers.plan.walks import ArrivalOrder, OrderWalks, StepWalk, Walks
 from mooring.model.pod import Pod
 
 MAX_ORDERS, LEAST_ORDERS = 8, 2
 """How many orders of the pods each attempt of a search is tried in at first, with nodes together and one by one."""
-HARDEST = 6
-"""How many of the spare orders in which steps leave most pods are taken before a search begins."""
+TABLE_ORDERS = 24
+"""How many orders of the pods there are at first where a table answers."""
+TABLE_SPARE = 1000
+"""How many other orders confirm what a search finds where there is a table. Steps that hold in all of them fail in fewer than
+3 of 1,000 orders, with a probability of 95 %."""
 MAX_SPARE, LEAST_SPARE = 80, 2
-"""How many other orders are kept for what a search finds: steps that hold where they were chosen may fail elsewhere."""
+"""How many there are otherwise."""
+TAKEN = 12
+"""How many of the spare orders in which steps fail count from then on."""
 LEAN = 0.5
-"""How much small pods lead in most of these orders, as a share of the whole order. A plan of 18 pods that failed in 1 of 250
-plain shuffles failed in 13 of 250 such orders, and in 66 with 1.0; orders with all small pods first are beyond that."""
+"""How much small pods lead in most of the spare orders without a table, as a share of the whole order. A plan of 18 pods that
+failed in 1 of 250 plain shuffles failed in 13 of 250 such orders, and in 66 with 1.0."""
 MAX_DECISIONS = 6_000
 """How many decisions the orders may need, with nodes together: with more pods, or in a large cluster, there are fewer
 orders."""
+CONFIRMED = 24
+"""In how many orders the core confirms steps that hold by a table."""
+MAX_BY_CORE = 12
+"""In how many orders the core may leave pods though the table does not, before the table is given up."""
 
 
-@dataclass(frozen=True, slots=True)
-class ArrivalOrder:
-    """One order of the pods and nodes."""
-
-    pods: Sequence[Pod]
-    """As the queue gives them."""
-    seed: int | None
-    """Breaks ties between nodes, and shuffles the nodes of a step; None: the first is taken."""
-    is_one_by_one: bool
-    """Whether nodes of a step come one after the other: the scheduler places what it can in between."""
-
-    def arrivals(self, steps: Sequence[Additions]) -> Iterator[Additions]:
-        """The nodes that come together, in their order."""
-        if not self.is_one_by_one:
-            yield from steps
-            return
-        for step in steps:
-            nodes = [offer for offer, number in enumerate(step) for _ in range(number)]
-            Random(self.seed).shuffle(nodes)
-            for node in nodes:
-                yield tuple(int(offer == node) for offer in range(len(step)))
-
-
-def arrival_orders(trials: NodeTrials, demand: NodeDemand, pods: Sequence[Pod]) -> list[ArrivalOrder]:
+def arrival_orders(trials: NodeTrials, demand: NodeDemand, pods: Sequence[Pod], most: int) -> list[ArrivalOrder]:
     """The orders in which a plan for these pods is tried. `pods` are in the order of the queue; it is the first order."""
     sizes = _sizes(demand)
     largest_first = sorted(pods, key=lambda pod: -sizes[pod.id])
-    number = min(max(MAX_DECISIONS // (trials.weight * max(len(pods), 1)), LEAST_ORDERS), MAX_ORDERS)
+    number = min(max(MAX_DECISIONS // (trials.weight * max(len(pods), 1)), LEAST_ORDERS), most)
     listed = [pods, largest_first, *(_shuffled(pods, seed) for seed in range(2, number))]
     return [
         ArrivalOrder(trials.queued(each), seed or None, is_one_by_one)
@@ -67,13 +60,13 @@ def arrival_orders(trials: NodeTrials, demand: NodeDemand, pods: Sequence[Pod]) 
 
 
 def spare_orders(trials: NodeTrials, demand: NodeDemand, pods: Sequence[Pod]) -> list[ArrivalOrder]:
-    """Other orders, for plans that hold in those of `arrival_orders`. Every fourth is a plain shuffle."""
+    """Other orders, for plans that hold in those of `arrival_orders`, without a table. Every fourth is a plain shuffle."""
     number = min(max(MAX_DECISIONS // (trials.weight * max(len(pods), 1)), LEAST_SPARE), MAX_SPARE)
     sizes = _sizes(demand)
     distinct = sorted({sizes[pod.id] for pod in pods})
     ranks = {pod.id: distinct.index(sizes[pod.id]) / max(len(distinct) - 1, 1) for pod in pods}
     found = []
-    for seed in range(MAX_ORDERS, MAX_ORDERS + number):
+    for seed in range(TABLE_ORDERS, TABLE_ORDERS + number):
         mixed = _leaning(pods, ranks, seed) if seed % 4 else _shuffled(pods, seed)
         found.append(ArrivalOrder(trials.queued(mixed), seed, seed % 2 == 1))
     return found
@@ -99,31 +92,97 @@ def _sizes(demand: NodeDemand) -> dict[str, float]:
     return found
 
 
+@dataclass(frozen=True, slots=True)
+class LeftPods:
+    """The pods that are left in an order, and the domains of those that are spread and were placed there."""
+
+    pods: Sequence[Pod]
+    domains: Mapping[str, str]
+
+
 class OrderTrials:
     """Tries steps in all orders. An order in which steps failed comes first afterwards: others fail there as a rule."""
 
     def __init__(self, trials: NodeTrials, demand: NodeDemand, pods: Sequence[Pod], fits_now: bool = False) -> None:
         """`fits_now`: some of the pods may fit on the present nodes."""
-        self.trials, self.demand, self._fits_now = trials, demand, fits_now
-        self.orders = arrival_orders(trials, demand, pods)
-        self._spare = spare_orders(trials, demand, pods)
-        self._known: dict[tuple[object, ...], tuple[Sequence[Pod], int]] = {}
+        self.trials, self.demand, self._pods, self._fits_now = trials, demand, pods, fits_now
+        self._table: ContentTable | None = None
+        try:
+            self._table = ContentTable(trials, demand) if len(pods) <= MAX_DECISIONS // TABLE_ORDERS else None
+        except NotOfOneNode:
+            trials.add(tuple(0 for _ in trials.offers))
+        self._known: dict[tuple[object, ...], tuple[LeftPods, int]] = {}
         """By order and steps: the pods that were left, and the decisions made. A search asks for every third again."""
+        self._made: dict[tuple[int, ...], ContentWalks] = {}
+        self._by_core: list[ArrivalOrder] = []
+        """Orders in which the core leaves pods where the table does not. Steps are tried there by both."""
+        self._list_orders()
+
+    def _list_orders(self) -> None:
+        most = TABLE_ORDERS if self._table is not None else MAX_ORDERS
+        self.orders = arrival_orders(self.trials, self.demand, self._pods, most)
+        self._spare = (
+            [
+                ArrivalOrder(self.trials.queued(_shuffled(self._pods, seed)), seed, seed % 2 == 1)
+                for seed in range(TABLE_ORDERS, TABLE_ORDERS + TABLE_SPARE)
+            ]
+            if self._table is not None
+            else spare_orders(self.trials, self.demand, self._pods)
+        )
 
     @property
     def number(self) -> int:
-        return len(self.orders) + len(self._spare)
+        return len(self.orders) + len(self._spare) + len(self._by_core)
 
-    def walk(self, order: ArrivalOrder) -> StepWalk:
-        """A walk for the pods in this order, after the present nodes have got what fits there. The caller has to undo it."""
-        self.trials.use_seed(order.seed)
-        walk = StepWalk(self.trials, self.demand, order.pods)
-        if self._fits_now:
-            walk.make(walk.counts)
-        return walk
+    @property
+    def has_table(self) -> bool:
+        return self._table is not None
 
-    def left_in(self, order: ArrivalOrder, steps: Sequence[Additions]) -> Sequence[Pod]:
-        """The pods that stay pending. Decisions that were made before count again, so that a search ends as early."""
+    @property
+    def work(self) -> int:
+        """How much was done, in decisions of the core or what takes as long."""
+        return self.trials.decisions + int(self._table.work if self._table is not None else 0)
+
+    def drop_table(self) -> None:
+        """Ask the core for each decision from now on."""
+        self.trials.decisions = self.work
+        self._table, self._by_core = None, []
+        self._list_orders()
+
+    def first_only(self) -> "OrderTrials":
+        """The trials with the order of the cluster alone."""
+        found = copy(self)
+        found.orders, found._spare, found._by_core = self.orders[:1], [], []
+        return found
+
+    def walks(self, number: int) -> Walks[Any]:
+        """Walks for the first orders."""
+        orders = self.orders[:number]
+        if self._table is not None:
+            return self._content_walks(orders)
+        return OrderWalks(self.trials, self.demand, orders, self._fits_now)
+
+    def _content_walks(self, orders: Sequence[ArrivalOrder]) -> ContentWalks:
+        assert self._table is not None, "there is a table"
+        key = tuple(map(id, orders))
+        found = self._made.get(key)
+        if found is None:
+            found = self._made[key] = ContentWalks(self._table, orders)
+        return found
+
+    # ---- whether steps hold
+
+    def _lefts(self, orders: Sequence[ArrivalOrder], steps: Sequence[Additions]) -> NDArray[np.int64]:
+        """By order and kind of pod how many are left, by the table."""
+        walks = self._content_walks(orders)
+        walked = walks.begin()
+        for step in steps:
+            walked = walks.extended(walked, step)
+        return walks.left(walked)
+
+    def left_in(self, order: ArrivalOrder, steps: Sequence[Additions]) -> LeftPods:
+        """The pods that stay pending, by decisions of the core. Decisions that were made before count again, so that a search
+        ends as early."""
         key = order.seed, order.is_one_by_one, *steps
         known = self._known.get(key)
         if known is None:
@@ -134,43 +193,70 @@ class OrderTrials:
         self.trials.decisions += known[1]
         return known[0]
 
-    def _tried_in(self, order: ArrivalOrder, steps: Sequence[Additions]) -> Sequence[Pod]:
-        walk = self.walk(order)
+    def _tried_in(self, order: ArrivalOrder, steps: Sequence[Additions]) -> LeftPods:
+        self.trials.use_seed(order.seed)
+        walk = StepWalk(self.trials, self.demand, order.pods)
+        if self._fits_now:
+            walk.make(walk.counts)
         for step in order.arrivals(steps):
             if not walk.left:
                 break
             walk.make(step)
-        left = walk.left
-        walk.undo(0)
+        left = LeftPods(walk.left, walk.domains)
+        walk.undo()
         self.trials.use_seed(None)
         return left
 
-    def failure(self, steps: Sequence[Additions], most_left: int) -> Sequence[Pod] | None:
-        """The pods that are left in the first order in which more than `most_left` are; None if there is no such order."""
+    def failure(self, steps: Sequence[Additions], most_left: int) -> LeftPods | None:
+        """The pods that are left in an order in which more than `most_left` are; None if there is no such order."""
+        if self._table is not None:
+            lefts = self._lefts(self.orders, steps)
+            worst = lefts[int(lefts.sum(axis=1).argmax())].tolist()
+            pods = [pod for kind, number in zip(self.demand.kinds, worst, strict=True) for pod in kind.pods[:number]]
+            if len(pods) > most_left:
+                return LeftPods(pods, {})
+            lefts_by_core = (self.left_in(order, steps) for order in self._by_core)
+            return next((left for left in lefts_by_core if len(left.pods) > most_left), None)
         has_groups = any(sum(step) > 1 for step in steps)
         for at, order in enumerate(self.orders):
             if has_groups or not order.is_one_by_one:
                 left = self.left_in(order, steps)
-                if len(left) > most_left:
+                if len(left.pods) > most_left:
                     self.orders.insert(0, self.orders.pop(at))
                     return left
         return None
 
-    def take_hardest(self, steps: Sequence[Additions]) -> None:
-        """Let the spare orders count in which these steps leave most pods: other steps fail there as well."""
-        lefts = {order.seed: len(self.left_in(order, steps)) for order in self._spare}
-        ranked = sorted(self._spare, key=lambda order: -lefts[order.seed])
-        hardest = [order for order in ranked[:HARDEST] if lefts[order.seed]]
-        self._spare = [order for order in self._spare if order not in hardest]
-        self.orders[:0] = hardest
+    def _failing(
+        self, orders: Sequence[ArrivalOrder], steps: Sequence[Additions], most_left: int
+    ) -> list[ArrivalOrder]:
+        """The orders in which more than `most_left` pods are left, those first in which most are."""
+        if self._table is not None:
+            numbers = self._lefts(orders, steps).sum(axis=1) if orders else np.zeros(0, np.int64)
+        else:
+            numbers = np.array([len(self.left_in(order, steps).pods) for order in orders])
+        return [orders[at] for at in np.argsort(-numbers, kind="stable").tolist() if numbers[at] > most_left]
 
-    def failing_spare(self, steps: Sequence[Additions], most_left: int) -> list[ArrivalOrder]:
-        """The orders that were kept in which the steps fail. They count from now on."""
-        failed = [order for order in self._spare if len(self.left_in(order, steps)) > most_left]
-        self._spare = [order for order in self._spare if order not in failed]
+    def take_failing(self, steps: Sequence[Additions], most_left: int) -> bool:
+        """Let the spare orders count in which these steps leave most pods. Returns whether there are any. Raises NotOfOneNode
+        if the core often leaves pods where the table does not."""
+        failed = self._failing(self._spare, steps, most_left)[:TAKEN]
+        taken = {id(order) for order in failed}
+        self._spare = [order for order in self._spare if id(order) not in taken]
         self.orders[:0] = failed
-        return failed
+        return bool(failed) or (self._table is not None and self._take_failing_of_core(steps, most_left))
+
+    def _take_failing_of_core(self, steps: Sequence[Additions], most_left: int) -> bool:
+        """Let the core decide in orders in which it leaves pods, though the table does not: ties fall in other ways. Where
+        there are many, the table is given up."""
+        listed = [*self.orders[: CONFIRMED // 2], *self._spare[: CONFIRMED // 2]]
+        failed = [order for order in listed if len(self.left_in(order, steps).pods) > most_left]
+        self._by_core += failed
+        if len(self._by_core) > MAX_BY_CORE:
+            raise NotOfOneNode
+        return bool(failed)
 
     def held(self, steps: Sequence[Additions], most_left: int) -> int:
         """In how many of the orders no more than `most_left` pods are left."""
-        return sum(len(self.left_in(order, steps)) <= most_left for order in (*self.orders, *self._spare))
+        orders = [*self.orders, *self._spare]
+        failed = sum(len(self.left_in(order, steps).pods) > most_left for order in self._by_core)
+        return self.number - len(self._failing(orders, steps, most_left)) - failed

@@ -186,11 +186,24 @@ class PatternProgram:
 
     # ---- duals
 
-    def _knapsacks(self) -> list[Knapsack]:
-        """By offer what a pod of each kind is worth, with the present patterns."""
+    def worths(self) -> tuple[Amounts, Amounts]:
+        """By kind what the cheapest solution pays for a pod, and by offer what one more node would save. A plan for some
+        of the pods costs at least the sum of their worths, less what the nodes save that offers have yet."""
+        duals = self._duals() if self._kinds else []
+        worth = dict(zip(self._kinds, duals, strict=False))
+        kinds, offers = len(self._demand.kinds), len(self._demand.prices)
+        saved = duals[len(self._kinds) : len(self._kinds) + offers] or [0.0] * offers
+        return np.array([worth.get(i, 0.0) for i in range(kinds)]), np.array(saved)
+
+    def _duals(self) -> list[float]:
         matrix, cost, high = self._program(self._counts, self._demand.limits, self._demand, has_room=True)
         found = linear_program(cost, matrix.matrix(len(cost)), np.array(matrix.high), high)
-        duals = (-found.ineqlin.marginals).tolist()
+        duals: list[float] = (-found.ineqlin.marginals).tolist()
+        return duals
+
+    def _knapsacks(self) -> list[Knapsack]:
+        """By offer what a pod of each kind is worth, with the present patterns."""
+        duals = self._duals()
         worth = dict(zip(self._kinds, duals, strict=False))
         offers = len(self._demand.prices)
         limited = duals[len(self._kinds) : len(self._kinds) + offers]

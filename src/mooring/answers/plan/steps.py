@@ -1,199 +1,196 @@
 """Looks for nodes that come in steps: the scheduler places what it can on those of one step before the next ones come.
 
 A scheduler that spreads pods uses nodes badly if all come at once: small pods stand on every node, and large ones find none
-with enough room. Nodes that come while more pods wait than they can hold become full. What is left then decides about the
-next step: the program of patterns proposes nodes for it, a trial by the core finds what goes there, and the program says
-what the rest costs. A step that makes nodes and rest together dearer than before has wasted room; the search takes the step
-that wastes least. It is bounded by decisions.
+with enough room. Nodes that come one by one while more pods wait than they can hold become full. So the search adds nodes one
+by one, or a share of what a program proposes where many are to come, in several orders of the pods at the same time. The
+program of patterns says what each pod that is left is worth. Nodes and rest together cost the more, the more room was wasted;
+of the beginnings that have placed about as much, those that waste least are continued. The search is bounded by work.
 """
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from math import ceil
+from heapq import heappop, heappush
+from typing import Any
+
+import numpy as np
 
 from mooring.answers.plan.demand import NodeDemand
-from mooring.answers.plan.patterns import PatternProgram, PatternSolution
-from mooring.answers.plan.search import FoundNodes, StepTidier, StepWalk, found_steps
-from mooring.answers.plan.trials import Additions, NodeTrialOutcome, NodeTrials
+from mooring.answers.plan.found_nodes import Steps, sum_of
+from mooring.answers.plan.orders import OrderTrials
+from mooring.answers.plan.patterns import PatternProgram
+from mooring.answers.plan.programs import Amounts, solve
+from mooring.answers.plan.trials import Additions
 from mooring.kit.callbacks import Progress
-from mooring.model.pod import Pod
 
-MAX_DECISIONS, TIDY_DECISIONS = 40_000, 20_000
-"""For finding steps, and for making them fewer. A decision takes 0.3 ms on 5,000 nodes."""
-NEAR_ENOUGH = 1.05
-"""Steps this near to the lower bound are not searched for again."""
-GOOD_DECISIONS, GOOD = 12_000, 1.08
-"""After so many decisions, steps that are this near are not searched for again either."""
-MANY_PODS = 1000
-"""With more pods than these, the search makes no more than GOOD_DECISIONS, and ends with the first good steps: each trial
-takes long."""
-FEW_NODES = 6
-"""With so few nodes to go, the program's nodes are tried rounded up."""
-LAST_NODES = 3
-"""With so few nodes to go, every offer is tried."""
-TRIED_OFFERS = 5
-"""How many offers are tried alone, those first on which the program spends most."""
+LEVELS = 60
+"""Beginnings are compared with others that have placed the same share of the pods, in 60ths of their worth."""
+SAME_NODES = 2
+"""How many beginnings of a level have the same nodes, in other sequences."""
+SINGLE = 60
+"""With no more nodes to come than these, each offer is tried with one node."""
+SHARES = (0.8, 0.5, 0.25)
+"""How much of what the program proposes a step may have, where many nodes are to come."""
+TRIED_OFFERS = 4
+"""How many offers are tried alone then, those first on which the program spends most."""
+TIMES = (1, 2, 4, 8)
+"""How many times what a program adds is tried where no single node helps."""
 _ROUNDING = 1e-6
+NEAR = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
-class StepStyle:
-    """How one search goes about it."""
+class StepEffort:
+    """How much a search tries."""
+
+    width: int
+    """How many beginnings of each level are continued."""
+    orders: int
+    """In how many orders."""
+    work: int
+    """After so many decisions, one beginning of each level is continued."""
+
+
+@dataclass(order=True, slots=True)
+class _Beginning:
+    """Some steps, and what came of them in each order."""
 
     waste: float
-    """A step that wastes at most this share of its price is taken at once; otherwise the best that was tried."""
-    shares: Sequence[float]
-    """How much of what the program proposes a step may have, the largest share first."""
-
-
-COARSE = 3
-"""The first styles make few steps, and are fast: all of them are tried, unless there are many pods."""
-STYLES = (
-    StepStyle(0.1, (0.7, 0.4)),
-    StepStyle(0.1, (0.9, 0.7, 0.5)),
-    StepStyle(0.05, (0.8, 0.6)),
-    StepStyle(0.02, (0.7, 0.4)),
-    StepStyle(0.005, (0.5, 0.25)),
-    StepStyle(0.01, (0.3, 0.15)),
-    StepStyle(0.0, (0.2,)),
-    StepStyle(0.03, (0.9,)),
-)
-MORE_STYLES = (
-    StepStyle(0.15, (0.5,)),
-    StepStyle(0.2, (0.9, 0.7, 0.5)),
-    StepStyle(0.02, (0.6, 0.3)),
-    StepStyle(0.04, (0.5,)),
-)
-"""For a second search, where the first one has found nothing cheap."""
-
-
-@dataclass(slots=True)
-class _StepState:
-    """A search after some steps, which were made in the trial cluster."""
-
-    walk: StepWalk
-    rest: PatternSolution
-    """The program's solution for the pods that are left."""
-    domains: dict[str, str] = field(default_factory=dict)
-    """By id of the pod that is spread: its domain."""
-    most: int = 1 << 30
-    """How many nodes the next step may have: twice as many as the last one; larger ones have wasted room."""
-    steps: list[Additions] = field(default_factory=list)
+    """The cost of the nodes, and what the pods that are left are worth."""
+    number: int
+    steps: Steps = field(compare=False)
+    counts: Additions = field(compare=False)
+    walked: Any = field(compare=False, repr=False)
+    left: Any = field(compare=False, repr=False)
+    """By order and kind: how many pods are left."""
+    rests: Amounts = field(compare=False, repr=False)
+    """By order: what the pods that are left are worth."""
 
 
 class StepSearch:
     """One search over the offers of a trial cluster."""
 
     def __init__(
-        self,
-        trials: NodeTrials,
-        demand: NodeDemand,
-        pods: Sequence[Pod],
-        bound: float,
-        patterns: PatternProgram,
-        tell: Progress | None = None,
-        styles: Sequence[StepStyle] = STYLES,
+        self, orders: OrderTrials, patterns: PatternProgram, effort: StepEffort, tell: Progress | None = None
     ) -> None:
-        self._trials, self._demand, self._pods, self._bound = trials, demand, pods, bound
-        self._patterns, self._tell, self._styles = patterns, tell, styles
-        self._begun = trials.decisions
-        few = len(pods) <= MANY_PODS
-        self._last = trials.decisions + (MAX_DECISIONS if few else GOOD_DECISIONS)
-        self._least_styles = COARSE if few else 1
+        self._orders, self._demand, self._patterns, self._tell = orders, orders.demand, patterns, tell
+        self._walks = orders.walks(effort.orders)
+        self._worths, self._saved = patterns.worths()
+        self._effort, self._begun = effort, orders.work
+        self._made = 0
+        self.fewest: tuple[int, float, Steps] | None = None
+        """The fewest pods that steps leave in an order, their cost, and the steps."""
 
-    def run(self) -> list[FoundNodes]:
-        """The best steps that were found: about as cheap, the fewest steps first."""
-        built: list[FoundNodes] = []
-        for style in self._styles:
-            if built and (self._is_exhausted() or (len(built) >= self._least_styles and self._is_near(built))):
-                break
-            built.append(self._built(style))
-        different = {each.steps: each for each in built}
-        tidier = StepTidier(self._trials, self._demand, self._pods, TIDY_DECISIONS)
-        return tidier.tidied([*different.values()], self._bound)
+    def run(self, most_left: int, below: float) -> Steps | None:
+        """The cheapest steps that were found to leave no more than so many pods in each order; None if none cost less than
+        `below`."""
+        nothing = tuple(0 for _ in self._demand.limits)
+        walked = self._walks.begin()
+        first = self._beginning((), nothing, walked)
+        total = max(_blend(first.rests), NEAR)
+        levels: list[list[_Beginning]] = [[] for _ in range(LEVELS + 1)]
+        levels[0].append(first)
+        best: Steps | None = None
+        for at, level in enumerate(levels):
+            for begun in self._chosen(level):
+                for child in self._continued(begun, below):
+                    number = int(child.left.sum(axis=1).max())
+                    cost = self._demand.cost_of(child.counts)
+                    if self.fewest is None or (number, cost) < self.fewest[:2]:
+                        self.fewest = number, cost, child.steps
+                    if number <= most_left:
+                        best, below = (child.steps, cost) if cost < below - NEAR else (best, below)
+                    elif most_left or cost + child.rests.max() < below - NEAR:
+                        heappush(levels[min(max(int(LEVELS * (1 - _blend(child.rests) / total)), at), LEVELS)], child)
+        return best
 
-    def _is_near(self, built: Sequence[FoundNodes]) -> bool:
-        found = min(built, key=FoundNodes.rank)
-        has_tried = self._trials.decisions - self._begun >= GOOD_DECISIONS
-        return not found.left and found.cost <= (GOOD if has_tried else NEAR_ENOUGH) * self._bound
+    def _chosen(self, level: list[_Beginning]) -> Iterator[_Beginning]:
+        """The beginnings of a level that are continued. Others may join the level meanwhile."""
+        same: dict[Additions, int] = {}
+        number = 0
+        while level and number < (1 if self._is_exhausted() else self._effort.width):
+            begun = heappop(level)
+            same[begun.counts] = same.get(begun.counts, 0) + 1
+            if same[begun.counts] <= SAME_NODES:
+                number += 1
+                yield begun
 
     def _is_exhausted(self) -> bool:
+        done = self._orders.work - self._begun
         if self._tell is not None:
-            self._tell(min(self._trials.decisions, self._last), self._last)
-        return self._trials.decisions >= self._last
+            self._tell(min(done, self._effort.work), self._effort.work)
+        return done >= self._effort.work
 
-    # ---- building
+    def _continued(self, begun: _Beginning, below: float) -> Iterator[_Beginning]:
+        """The steps with one more that places something in some order, and costs less than `below`."""
+        before = begun.left.sum()
+        is_stuck = True
+        for step in self._proposed(begun):
+            counts = sum_of(begun.counts, step)
+            if self._demand.cost_of(counts) < below - NEAR:
+                child = self._beginning((*begun.steps, step), counts, self._walks.extended(begun.walked, step))
+                if child.left.sum() < before:
+                    is_stuck = False
+                    yield child
+        for step in self._more(begun) if is_stuck else ():
+            child = self._beginning(
+                (*begun.steps, step), sum_of(begun.counts, step), self._walks.extended(begun.walked, step)
+            )
+            if child.left.sum() < before:
+                yield child
+                return
 
-    def _built(self, style: StepStyle) -> FoundNodes:
-        """Steps until nothing is left, or until no step helps."""
-        walk = StepWalk(self._trials, self._demand, self._pods)
-        now = _StepState(walk, self._rest(walk, {}))
-        try:
-            while walk.left and self._step(now, style):
-                pass
-            return found_steps(self._demand, now.steps, walk.left)
-        finally:
-            walk.undo(0)
+    def _beginning(self, steps: Steps, counts: Additions, walked: Any) -> _Beginning:
+        left = self._walks.left(walked)
+        spare = np.array([limit - count for limit, count in zip(self._demand.limits, counts, strict=True)])
+        saved = float(self._saved[self._saved > NEAR] @ spare[self._saved > NEAR])
+        rests = np.maximum(left @ self._worths - saved, NEAR * left.sum(axis=1))
+        self._made += 1
+        return _Beginning(self._demand.cost_of(counts) + _blend(rests), self._made, steps, counts, walked, left, rests)
 
-    def _step(self, now: _StepState, style: StepStyle) -> bool:
-        """Make the step that wastes least, or the first that wastes little. Returns whether one places anything."""
-        best: tuple[float, Additions] | None = None
-        for step in dict.fromkeys(step for step in self._proposed(now, style) if any(step)):
-            outcome, rest = self._made(now, step)
-            price = self._demand.cost_of(step)
-            waste = (price + rest.cost - now.rest.cost) / price
-            if outcome.placed and waste <= style.waste:
-                _keep(now, step, outcome, rest)
-                return True
-            if outcome.placed and (best is None or waste < best[0] - _ROUNDING):
-                best = waste, step
-            now.walk.undo(len(now.steps))
-            if best is not None and self._is_exhausted():
-                break
-        if best is not None:
-            _keep(now, best[1], *self._made(now, best[1]))
-        return best is not None
+    # ---- steps to try
 
-    def _made(self, now: _StepState, step: Additions) -> tuple[NodeTrialOutcome, PatternSolution]:
-        """Make a step. Returns what it places, and what the rest costs then."""
-        outcome = now.walk.make(step)
-        return outcome, self._rest(now.walk, {**now.domains, **outcome.domains})
+    def _proposed(self, begun: _Beginning) -> Iterator[Additions]:
+        limits = self._limits(begun)
+        takers = self._takers(begun)
+        price = sum(self._demand.prices[offer] for offer in takers) / max(len(takers), 1)
+        if SINGLE * price >= float(begun.rests.max()):
+            yield from (self._one(offer) for offer in takers if limits[offer] > 0)
+            return
+        demand, numbers = self._rest(begun)
+        nodes = self._patterns.cheapest(numbers, limits, demand).nodes
+        found = [tuple(int(share * each + _ROUNDING) for each in nodes) for share in SHARES]
+        by_cost = sorted(takers, key=lambda offer: -nodes[offer] * self._demand.prices[offer])[:TRIED_OFFERS]
+        found += [self._one(offer, int(share * nodes[offer])) for offer in by_cost for share in SHARES[1:]]
+        found += [self._one(offer) for offer in by_cost if limits[offer] > 0]
+        yield from dict.fromkeys(step for step in found if any(step))
 
-    def _rest(self, walk: StepWalk, domains: dict[str, str]) -> PatternSolution:
-        if not walk.left:
-            return PatternSolution(0.0, [0.0] * len(self._demand.limits))
-        limits = [limit - count for limit, count in zip(self._demand.limits, walk.counts, strict=True)]
-        demand = self._demand.after(domains)
-        return self._patterns.cheapest(demand.counts(walk.left), limits, demand)
+    def _takers(self, begun: _Beginning) -> list[int]:
+        """The offers that take pods of a kind that is left."""
+        kinds = np.flatnonzero(begun.left.sum(axis=0)).tolist()
+        return sorted({offer for kind in kinds for offer in self._demand.kinds[kind].takers})
 
-    def _proposed(self, now: _StepState, style: StepStyle) -> Iterator[Additions]:
-        """Steps to try: a part of all that the program proposes, and then a part of one offer."""
-        nodes = now.rest.nodes
-        if 0 < sum(nodes) <= FEW_NODES:
-            yield self._limited(now, [ceil(each - _ROUNDING) for each in nodes])
-        for share in style.shares:
-            step = tuple(int(share * each + _ROUNDING) for each in nodes)
-            if 1 < sum(step) <= now.most:
-                yield step
-        by_cost = sorted(range(len(nodes)), key=lambda offer: -nodes[offer] * self._demand.prices[offer])
-        for offer in [each for each in by_cost if nodes[each] > _ROUNDING][:TRIED_OFFERS]:
-            for number in (*(int(share * nodes[offer] + _ROUNDING) for share in style.shares), 1):
-                if number:
-                    fewer = min(number, now.most)
-                    yield self._limited(now, [fewer if each == offer else 0 for each in range(len(nodes))])
-        if sum(nodes) <= LAST_NODES:
-            for offer in range(len(nodes)):
-                yield self._limited(now, [int(each == offer) for each in range(len(nodes))])
+    def _limits(self, begun: _Beginning) -> list[int]:
+        return [limit - count for limit, count in zip(self._demand.limits, begun.counts, strict=True)]
 
-    def _limited(self, now: _StepState, step: Sequence[int]) -> Additions:
-        """The step as far as limits of offers allow it."""
-        limits = zip(step, self._demand.limits, now.walk.counts, strict=True)
-        return tuple(min(number, limit - count) for number, limit, count in limits)
+    def _rest(self, begun: _Beginning) -> tuple[NodeDemand, Sequence[int]]:
+        """The demand in the order in which most is left, and how many pods of each kind."""
+        order = int(begun.rests.argmax())
+        return self._demand.after(self._walks.domains(begun.walked, order)), begun.left[order].tolist()
+
+    def _one(self, offer: int, number: int = 1) -> Additions:
+        return tuple(number if each == offer else 0 for each in range(len(self._demand.prices)))
+
+    def _more(self, begun: _Beginning) -> Iterator[Additions]:
+        """All nodes that a program adds for what is left, where no single node helps; then twice as many, and so on: a gang
+        needs all of its nodes, and others may take some."""
+        demand, numbers = self._rest(begun)
+        limits = self._limits(begun)
+        solution = solve(demand, numbers, limits)
+        if solution is not None and any(solution.nodes):
+            for times in TIMES:
+                yield tuple(min(times * number, limit) for number, limit in zip(solution.nodes, limits, strict=True))
 
 
-def _keep(now: _StepState, step: Additions, outcome: NodeTrialOutcome, rest: PatternSolution) -> None:
-    """Note that a step which was made stays."""
-    now.rest = rest
-    now.domains.update(outcome.domains)
-    now.steps.append(step)
-    now.most = 2 * sum(step)
+def _blend(rests: Amounts) -> float:
+    """Half of the worst order, and half of the mean: the worst decides whether a plan holds, but it is often the same."""
+    return float(rests.max() + rests.mean()) / 2

@@ -409,6 +409,12 @@ class NodeTrials:
                 found[pod.id] = node.labels.get(key, "")
         return found
 
+    def put_back(self, outcome: NodeTrialOutcome) -> None:
+        """Place the pods again where an attempt placed them, without another decision."""
+        for pod, placement in outcome.placed:
+            self._placer.keep(pod, placement)
+            self._count(pod, 1)
+
     def take_back(self, outcome: NodeTrialOutcome) -> None:
         """Take the pods off their nodes, the last one first."""
         self._displace(outcome.placed)

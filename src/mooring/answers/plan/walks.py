@@ -1,0 +1,152 @@
+"""Steps of nodes in several orders side by side: which pods are left after each step, in each order.
+
+A search extends one sequence of steps in many ways, so a walk is a value: it can be extended again and again. There are two
+kinds of walks. `OrderWalks` asks the core for each decision; `contents.py` has walks over a table of the core's answers.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from random import Random
+from typing import Protocol, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mooring.answers.plan.demand import NodeDemand
+from mooring.answers.plan.found_nodes import sum_of
+from mooring.answers.plan.trials import Additions, NodeTrialOutcome, NodeTrials
+from mooring.model.pod import Pod
+
+Numbers = NDArray[np.int64]
+Walked = TypeVar("Walked")
+
+
+@dataclass(frozen=True, slots=True)
+class ArrivalOrder:
+    """One order of the pods and nodes."""
+
+    pods: Sequence[Pod]
+    """As the queue gives them."""
+    seed: int | None
+    """Breaks ties between nodes, and shuffles the nodes of a step; None: the first is taken."""
+    is_one_by_one: bool
+    """Whether nodes of a step come one after the other: the scheduler places what it can in between."""
+
+    def arrivals(self, steps: Sequence[Additions]) -> Iterator[Additions]:
+        """The nodes that come together, in their order."""
+        if not self.is_one_by_one:
+            yield from steps
+            return
+        for step in steps:
+            nodes = [offer for offer, number in enumerate(step) for _ in range(number)]
+            Random(self.seed).shuffle(nodes)
+            for node in nodes:
+                yield tuple(int(offer == node) for offer in range(len(step)))
+
+
+class Walks(Protocol[Walked]):
+    """Makes steps in all orders of a list."""
+
+    def begin(self) -> Walked:
+        """No step, after the present nodes have got what fits there."""
+
+    def extended(self, walked: Walked, step: Additions) -> Walked:
+        """One step more."""
+
+    def left(self, walked: Walked) -> Numbers:
+        """By order and kind of pod: how many pods are left."""
+
+    def domains(self, walked: Walked, order: int) -> Mapping[str, str]:
+        """By id of each pod that is spread and was placed in an order: the value of its label."""
+
+
+class StepWalk:
+    """Steps that were made in the trial cluster for one order, one after the other."""
+
+    def __init__(self, trials: NodeTrials, demand: NodeDemand, pods: Sequence[Pod]) -> None:
+        self._trials, self._pods = trials, pods
+        self._plain, self._spread = demand.plain(), demand.spread_keys()
+        self._none: Additions = tuple(0 for _ in demand.limits)
+        self._made: list[tuple[Additions, NodeTrialOutcome]] = []
+        """The nodes after each step, and what it placed."""
+
+    @property
+    def made(self) -> tuple[tuple[Additions, NodeTrialOutcome], ...]:
+        return tuple(self._made)
+
+    @property
+    def left(self) -> Sequence[Pod]:
+        return self._made[-1][1].left if self._made else self._pods
+
+    @property
+    def counts(self) -> Additions:
+        """The nodes after the last step."""
+        return self._made[-1][0] if self._made else self._none
+
+    @property
+    def domains(self) -> dict[str, str]:
+        return {pod: domain for _, outcome in self._made for pod, domain in outcome.domains.items()}
+
+    def make(self, step: Additions) -> None:
+        counts = sum_of(self.counts, step)
+        self._trials.add(counts)
+        self._made.append((counts, self._trials.attempt(self.left, self._plain, self._spread)))
+
+    def repeat(self, made: Sequence[tuple[Additions, NodeTrialOutcome]]) -> None:
+        """Make steps again as they were made before, without decisions."""
+        for counts, outcome in made:
+            self._trials.add(counts)
+            self._trials.put_back(outcome)
+            self._made.append((counts, outcome))
+
+    def undo(self) -> None:
+        """Take all steps back."""
+        while self._made:
+            self._trials.take_back(self._made.pop()[1])
+        self._trials.add(self._none)
+
+
+@dataclass(frozen=True, slots=True)
+class CoreWalked:
+    """By order: the steps that were made, and the pods that are left."""
+
+    made: Sequence[Sequence[tuple[Additions, NodeTrialOutcome]]]
+    left: Sequence[Sequence[Pod]]
+
+
+class OrderWalks:
+    """Walks by decisions of the core, one order after the other."""
+
+    def __init__(self, trials: NodeTrials, demand: NodeDemand, orders: Sequence[ArrivalOrder], fits_now: bool) -> None:
+        """`fits_now`: some of the pods may fit on the present nodes."""
+        self._trials, self._demand, self._orders, self._fits_now = trials, demand, orders, fits_now
+        self._kinds = {pod.id: at for at, kind in enumerate(demand.kinds) for pod in kind.pods}
+
+    def begin(self) -> CoreWalked:
+        nothing = CoreWalked([()] * len(self._orders), [order.pods for order in self._orders])
+        return self.extended(nothing, tuple(0 for _ in self._demand.limits)) if self._fits_now else nothing
+
+    def extended(self, walked: CoreWalked, step: Additions) -> CoreWalked:
+        made, left = [], []
+        for order, before, waiting in zip(self._orders, walked.made, walked.left, strict=True):
+            walk = StepWalk(self._trials, self._demand, order.pods)
+            if waiting:
+                self._trials.use_seed(order.seed)
+                walk.repeat(before)
+                for arrival in order.arrivals([step]) if any(step) else [step]:
+                    walk.make(arrival)
+            made.append(walk.made)
+            left.append(walk.left if waiting else ())
+            walk.undo()
+        self._trials.use_seed(None)
+        return CoreWalked(made, left)
+
+    def left(self, walked: CoreWalked) -> Numbers:
+        found = np.zeros((len(self._orders), len(self._demand.kinds)), np.int64)
+        for at, pods in enumerate(walked.left):
+            for pod in pods:
+                found[at, self._kinds[pod.id]] += 1
+        return found
+
+    def domains(self, walked: CoreWalked, order: int) -> Mapping[str, str]:
+        return {pod: domain for _, outcome in walked.made[order] for pod, domain in outcome.domains.items()}
