@@ -18,7 +18,7 @@ TYPICAL = 24
 
 @dataclass(frozen=True, slots=True)
 class StepOutcome:
-    """What came of a step: what a reward is worked out from."""
+    """The outcome of a step, from which a reward is worked out."""
 
     pod: Pod
     node: str | None
