@@ -239,7 +239,7 @@ async def soak(server: str, seed: int) -> Outcome:
         await live.settle()
         scheduling = asyncio.create_task(live.schedule())
         began_s = time.monotonic()
-        await asyncio.gather(load.preempt(), load.bulk(), fail_for_a_while(proxy, load))
+        await asyncio.gather(load.preempt(), load.bulk(), fail_for_a_while(proxy, load, client))
         await until(lambda: all(map(history.is_bound, load.expected)))
         took_s = time.monotonic() - began_s
         proxy.faults = CALM
@@ -250,11 +250,16 @@ async def soak(server: str, seed: int) -> Outcome:
         return Outcome(live, load, history, proxy, pods, reports, took_s)
 
 
-async def fail_for_a_while(proxy: FaultProxy, load: Load) -> None:
+async def fail_for_a_while(proxy: FaultProxy, load: Load, client: ApiClient) -> None:
     await until(lambda: len(load.history.present) > PODS / 2)
     await proxy.outage(1.0)
     proxy.faults = replace(FAULTS, silent=0.5)  # it is rare, but shall not be missing
-    await until(lambda: proxy.injected["silent"] > 0)
+    name = (await client.list("/api/v1/nodes"))["items"][-1]["metadata"]["name"]
+    for number in range(int(PATIENCE_S)):  # a watch falls silent after an event, and all pods may be bound by now
+        if proxy.injected["silent"]:
+            break
+        await client.patch(f"/api/v1/nodes/{name}", {"metadata": {"annotations": {"touched": str(number)}}})
+        await asyncio.sleep(0.1)
     proxy.faults = FAULTS
 
 
