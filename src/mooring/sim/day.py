@@ -220,14 +220,20 @@ class Day:
         """Let everything happen that comes before the next attempt, which `attempt` makes. False at the end of the day, or
         when so much time has passed. For callers that decide between attempts."""
         end_ns = None if until_ns is None else START_NS + until_ns
-        while not self._simulated.scheduler.has_work() or self._is_planned_now():
+        while True:
+            now_ns = self._simulated.clock.now_ns()
+            if (end_ns is not None and now_ns > end_ns) or self._is_stuck(now_ns):
+                return False
+            if self._simulated.scheduler.has_work() and not self._is_planned_now():
+                return True
             if not self._step(end_ns):
                 return False
-        return True
 
     def attempt(self) -> None:
         """Make the attempt that `until_attempt` led to."""
-        self._step(None)
+        self._read(self._simulated.clock.now_ns() + ATTEMPT_NS)
+        self._driver.attempt_once()
+        self._replace_preempted()
 
     def has_more(self) -> bool:
         """Whether pods wait for a node, or are still to come."""

@@ -74,10 +74,11 @@ class DecisionObserver:
 
     def follow(self, nodes: NodeTable) -> None:
         """Work out what follows from the nodes, if one of them changed."""
-        indices = [nodes.amounts.resource(name) for name in self.resources]
         state = (id(nodes), nodes.node_set_version, nodes.node_touches.end, nodes.amounts.resources_version)
         if state == self._state:
             return
+        indices = [nodes.amounts.resource(name) for name in self.resources]  # a resource may get its place only now
+        state = (*state[:3], nodes.amounts.resources_version)
         self.rows = np.array([row for row in nodes.rows_by_name().tolist() if nodes.alive[row]], np.intp)
         columns = [nodes.amounts.allocatable[index][self.rows] for index in indices]
         self._allocatable = np.array(columns, np.float64).T.reshape(len(self.rows), len(indices))
