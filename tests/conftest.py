@@ -1,6 +1,7 @@
 """Settings that all tests share: where builders are found, and how hypothesis behaves."""
 
 import gc
+import signal
 import sys
 from collections import Counter
 from pathlib import Path
@@ -14,6 +15,7 @@ sys.path.append(str(Path(__file__).parent.parent / "examples"))
 from how_many import IS_SOAK, PROFILE, examples
 from run_order import in_order
 
+signal.signal(signal.SIGHUP, signal.SIG_DFL)  # nohup ignores it, and so would every process that a test starts
 gc.disable()  # until all tests are collected: imports leave next to nothing to collect
 THRESHOLDS = gc.get_threshold()
 ALL_EXAMPLES = 100
