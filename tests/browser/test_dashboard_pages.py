@@ -59,6 +59,35 @@ def test_the_cluster_is_a_map_that_follows_changes(
     check_accessibility(watched)
 
 
+def test_the_first_page_says_which_pods_are_pending_and_why(dashboard: ShownDashboard, open_page: Opener) -> None:
+    page = open_page(dashboard).page
+    expect(page.get_by_text("pending pods; the oldest,")).to_be_visible()
+    reasons = page.get_by_role("table", name="Pending pods by reason")
+    for text in ("Insufficient cpu", "shop/report-", "30"):
+        expect(reasons).to_contain_text(text)
+    above, map_box = reasons.bounding_box(), page.get_by_role("application").bounding_box()
+    assert above is not None and map_box is not None and above["y"] < map_box["y"]
+
+
+def test_nodes_are_sorted_by_use_and_counted_by_tenths(dashboard: ShownDashboard, nodes: int, open_page: Opener) -> None:
+    watched = open_page(dashboard)
+    page = watched.page
+    bins = page.locator(".histogram li")
+    expect(bins).to_have_count(10)
+    counts = [int(text.replace(",", "") or 0) for text in page.locator(".histogram .count").all_inner_texts()]
+    assert sum(counts) == nodes
+    page.get_by_role("combobox", name="Sort by").select_option("fullest first")
+    page.get_by_role("combobox", name="Group by").select_option("")
+    page.get_by_role("application").focus()
+    shares = []
+    for key in ("Home", "End"):
+        page.keyboard.press(key)
+        line = text_of(page, ".map [aria-live]")
+        shares.append(int(line.partition("cpu ")[2].partition(" %")[0]))
+    assert shares[0] > shares[1] + 20 or nodes == 5, "uses of 5 nodes are close together, and change while one looks"
+    check_accessibility(watched)
+
+
 def test_only_cells_that_changed_are_drawn_again(dashboard: ShownDashboard, nodes: int, open_page: Opener) -> None:
     page = open_page(dashboard).page
     expect(page.locator(".map canvas").first).to_be_visible()

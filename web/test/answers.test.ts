@@ -85,5 +85,6 @@ test("a search marks names, and the table sorts the fullest first with nodes tha
   assert.equal(search(["a"], " "), null);
   const groups = [{ title: "", rows: [0, 1, 2] }];
   assert.deepEqual(sortedRows(groups, null, Uint8Array.of(10, 255, 90)), [2, 0, 1]);
+  assert.deepEqual(sortedRows(groups, null, Uint16Array.of(10, 255, 90)), [1, 2, 0], "255 pods are not none");
   assert.deepEqual(sortedRows(groups, Uint8Array.of(1, 0, 1), null), [0, 2]);
 });

@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { contrast, differenceScale, differenceStep, HAS_NONE, luminance, rgbOf, SERIES, shareScale, type Rgb } from "../src/map/colours.ts";
-import { groupNodes, layOut, rowAfter, rowAt, TITLE_HEIGHT, type NodeGroup } from "../src/map/layout.ts";
+import { fullestFirst, groupNodes, layOut, rowAfter, rowAt, TITLE_HEIGHT, type NodeGroup } from "../src/map/layout.ts";
+import { fullness } from "../src/pages/node_facts.ts";
 
 const parts = (css: string) => css.match(/\d+/g)!.map(Number) as unknown as Rgb;
 
@@ -38,6 +39,18 @@ test("groups and nodes are in natural order, nodes without the label come last",
   assert.deepEqual(groups, [{ title: "a", rows: [2] }, { title: "b", rows: [1, 0] }, { title: "", rows: [3] }]);
   assert.deepEqual(groupNodes(["b", "a"], undefined), [{ title: "", rows: [1, 0] }]);
   assert.deepEqual(groupNodes([], undefined), []);
+});
+
+test("within a group the fullest nodes come first, nodes without the resource last", () => {
+  const groups = [{ title: "a", rows: [0, 1, 2] }, { title: "b", rows: [3, 4] }];
+  const sorted = fullestFirst(groups, Uint8Array.of(10, HAS_NONE, 90, 5, 5));
+  assert.deepEqual(sorted, [{ title: "a", rows: [2, 0, 1] }, { title: "b", rows: [3, 4] }]);
+  assert.deepEqual(groups[0].rows, [0, 1, 2]);
+});
+
+test("a node is in one tenth of the histogram, a full one in the last, one without the resource in none", () => {
+  assert.deepEqual(fullness(Uint8Array.of(0, 19, 20, 199, 200, HAS_NONE)), [2, 1, 0, 0, 0, 0, 0, 0, 0, 2]);
+  assert.deepEqual(fullness(undefined), new Array(10).fill(0));
 });
 
 for (const [count, groups, width, height] of [[1, 1, 60, 220], [5, 2, 1200, 500], [500, 64, 1200, 500], [5000, 3, 1400, 550], [5000, 64, 900, 500], [50000, 3, 1400, 550]]) {

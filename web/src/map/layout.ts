@@ -1,5 +1,7 @@
 // Where the cell of each node is: groups are blocks on shelves, as large as the space allows. Pure functions over numbers.
 
+import { HAS_NONE } from "./colours.ts";
+
 export interface NodeGroup {
   title: string;
   /** Rows of the nodes, an index into the names of the stream. */
@@ -54,6 +56,13 @@ export function groupNodes(names: readonly string[], label: { values: string[]; 
     .map((title, at) => ({ title, rows: rows[at] }))
     .filter((group) => group.rows.length > 0)
     .sort((a, b) => Number(a.title === "") - Number(b.title === "") || collator.compare(a.title, b.title));
+}
+
+/** The groups with the largest amounts first: steps of use, where nodes without the resource come last, or numbers of pods. */
+export function fullestFirst(groups: readonly NodeGroup[], amounts: Uint8Array | Uint16Array): NodeGroup[] {
+  const none = amounts instanceof Uint8Array ? HAS_NONE : -1;
+  const weight = (row: number) => (amounts[row] === none ? -1 : amounts[row]);
+  return groups.map((group) => ({ ...group, rows: [...group.rows].sort((a, b) => weight(b) - weight(a)) }));
 }
 
 /** The layout with the largest cells that fits into the space; the smallest cells, and more height, where none fits. */

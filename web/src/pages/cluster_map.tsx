@@ -3,17 +3,18 @@
 import { useEffect, useMemo, useState } from "preact/hooks";
 import { useLive } from "../live/use_live.ts";
 import { shareScale } from "../map/colours.ts";
-import { groupNodes } from "../map/layout.ts";
+import { fullestFirst, groupNodes } from "../map/layout.ts";
 import { Legend } from "../map/legend.tsx";
 import { NodeMap } from "../map/node_map.tsx";
 import { useTheme } from "../theme.ts";
 import { cut, plural, visible } from "../text/visible.ts";
 import { goTo } from "../router.ts";
 import { describeNode, search, stepText, summarise } from "./node_facts.ts";
+import { Histogram } from "./histogram.tsx";
 import { NodeTable } from "./node_table.tsx";
 
 /** A choice that stays while one walks between pages. */
-const chosen = { resource: "", groupBy: "topology.kubernetes.io/zone", view: "map" };
+const chosen = { resource: "", groupBy: "topology.kubernetes.io/zone", view: "map", sort: "name" };
 
 export function useChoice(key: keyof typeof chosen): [string, (value: string) => void] {
   const [value, setValue] = useState(chosen[key]);
@@ -22,6 +23,9 @@ export function useChoice(key: keyof typeof chosen): [string, (value: string) =>
 
 /** Screen readers hear a summary, but not every second. */
 const SAY_EVERY_MS = 20_000;
+
+/** Cells that are sorted by use change their places at this pace: at every change nobody could follow them. */
+const SORT_EVERY_MS = 10_000;
 
 function useSpoken(text: string): string {
   const [said, setSaid] = useState({ text: "", at: 0 });
@@ -60,6 +64,7 @@ export function ClusterMap({ chosenNode, share }: { chosenNode?: string; share?:
   const [resourceChoice, setResource] = useChoice("resource");
   const [groupChoice, setGroupBy] = useChoice("groupBy");
   const [view, setView] = useChoice("view");
+  const [sort, setSort] = useChoice("sort");
   const [find, setFind] = useState("");
   const names = nodes?.names ?? [];
   const labelKeys = Object.keys(nodes?.labels ?? {});
@@ -67,9 +72,11 @@ export function ClusterMap({ chosenNode, share }: { chosenNode?: string; share?:
   const groupBy = groupChoice === "" || labelKeys.includes(groupChoice) ? groupChoice : (labelKeys[0] ?? "");
   const column = nodes?.labels[groupBy];
   const scale = useMemo(() => shareScale(theme), [theme]);
-  const groups = useMemo(() => groupNodes(names, column), [names, column]);
   const found = useMemo(() => search(names, find), [names, find]);
   const steps = use?.use.get(resource);
+  const byName = useMemo(() => groupNodes(names, column), [names, column]);
+  const moment = sort === "name" ? 0 : Math.floor(Date.now() / SORT_EVERY_MS);
+  const groups = useMemo(() => (sort === "name" || !steps ? byName : fullestFirst(byName, steps)), [byName, sort, resource, moment, !steps]);
   const cells = useMemo(
     () => ({ names, caption: stepText, steps: steps ?? new Uint8Array(names.length), flags: nodes?.flags ?? new Uint8Array(0), found }), [steps, nodes?.flags, found, names],
   );
@@ -86,6 +93,7 @@ export function ClusterMap({ chosenNode, share }: { chosenNode?: string; share?:
       <div class="bar">
         <Pick label="Colour" value={resource} options={nodes.resources} onChange={setResource} />
         <Pick label="Group by" value={groupBy} options={["", ...labelKeys]} onChange={setGroupBy} name={(key) => (key ? shortName(key) : "nothing")} />
+        <Pick label="Sort by" value={sort} options={["name", "fullest first"]} onChange={setSort} />
         <label class="pick">Find <input type="search" value={find} placeholder="name of a node" onInput={(event) => setFind(event.currentTarget.value)} onKeyDown={openFirst} /></label>
         {found && <span class="soft" role="status">{plural(found.reduce((sum, is) => sum + is, 0), "node")} found</span>}
         <span class="switch" role="group" aria-label="View">
@@ -98,6 +106,7 @@ export function ClusterMap({ chosenNode, share }: { chosenNode?: string; share?:
       <p class="unseen" aria-live="polite">{spoken}</p>
       {view === "map" ? (
         <>
+          {names.length > 1 && <Histogram title={`Nodes by ${visible(resource)} requested`} steps={cells.steps} scale={scale} />}
           <NodeMap label={`Map of ${plural(names.length, "node")}, coloured by ${visible(resource)}. Arrow keys move, Enter opens a node. The button Table shows the same as text.`}
             groups={groups} cells={cells} scale={scale} describe={(row) => describeNode(nodes, use, row, groupBy)}
             onOpen={(row) => goTo("cluster", "node", names[row])} {...(share === undefined ? {} : { share })} chosen={chosenNode ? names.indexOf(chosenNode) : -1} />

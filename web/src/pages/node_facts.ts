@@ -64,3 +64,13 @@ export function search(names: readonly string[], text: string): Uint8Array | nul
   const wanted = text.trim().toLowerCase();
   return wanted === "" ? null : Uint8Array.from(names, (name) => (name.toLowerCase().includes(wanted) ? 1 : 0));
 }
+
+/** Parts of the histogram: 0 to 10 %, up to 90 to 100 %. */
+export const BINS = 10;
+
+/** How many nodes are in each tenth of the scale; nodes without the resource are in none. A full node is in the last one. */
+export function fullness(steps: Uint8Array | undefined): number[] {
+  const bins = new Array<number>(BINS).fill(0);
+  for (const step of steps ?? []) if (step !== HAS_NONE) bins[Math.min(BINS - 1, Math.floor((step * BINS) / 200))] += 1;
+  return bins;
+}

@@ -2,8 +2,7 @@
 
 import { useState } from "preact/hooks";
 import type { NodeFacts, NodeUse } from "../live/live_state.ts";
-import { HAS_NONE } from "../map/colours.ts";
-import type { NodeGroup } from "../map/layout.ts";
+import { fullestFirst, type NodeGroup } from "../map/layout.ts";
 import { NodeLink, Text } from "../parts/name.tsx";
 import { plural, visible } from "../text/visible.ts";
 import { labelOf, states, stepText } from "./node_facts.ts";
@@ -18,11 +17,10 @@ interface NodeTableProps {
   found: Uint8Array | null;
 }
 
-/** Rows in the order of the map, or by a resource or pods, the fullest first. */
-export function sortedRows(groups: readonly NodeGroup[], found: Uint8Array | null, by: ArrayLike<number> | null): number[] {
+/** Rows in the order of the map, or by a resource or pods over all groups, the fullest first. */
+export function sortedRows(groups: readonly NodeGroup[], found: Uint8Array | null, by: Uint8Array | Uint16Array | null): number[] {
   const rows = groups.flatMap((group) => group.rows).filter((row) => !found || found[row]);
-  const weight = (row: number) => (by![row] === HAS_NONE ? -1 : by![row]);
-  return by ? rows.sort((a, b) => weight(b) - weight(a)) : rows;
+  return by ? fullestFirst([{ title: "", rows }], by)[0].rows : rows;
 }
 
 export function NodeTable({ nodes, use, groups, groupBy, found }: NodeTableProps) {

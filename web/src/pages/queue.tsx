@@ -8,9 +8,10 @@ import { Chips, PodLink, Text } from "../parts/name.tsx";
 import { Busy, ErrorNote, Tile } from "../parts/notes.tsx";
 import { Plot } from "../parts/plot.tsx";
 import { Table } from "../parts/table.tsx";
-import { age, duration, number, secondsOf } from "../text/amounts.ts";
+import { duration, number, secondsOf } from "../text/amounts.ts";
 import { plural } from "../text/visible.ts";
 import { Pick } from "./cluster_map.tsx";
+import { Age, PendingReasons } from "./pending_reasons.tsx";
 
 const PARTS = ["active", "backoff", "unschedulable", "gated"] as const;
 const REFRESH_S = 3;
@@ -36,22 +37,10 @@ export function QueuePage() {
       </dl>
       <QueuePlot samples={queue} last={last?.time} />
       <h2>Why pods are pending <span class="soft">{pending ? plural(pending.total, "pod") : ""}</span></h2>
-      <Table caption="Pending pods by reason" rows={pending?.groups ?? []} keyOf={(group) => `${group.queue} ${group.reason}`} empty="No pods are pending." columns={[
-        { title: "Pods", numeric: true, cell: (group) => number(group.count) },
-        { title: "Reason", head: true, cell: (group) => <Text text={group.reason || "not tried yet"} limit={120} /> },
-        { title: "Plugins", cell: (group) => <Chips items={group.plugins} /> },
-        { title: "Queue", cell: (group) => <Text text={group.queue} /> },
-        { title: "Oldest", cell: (group) => (group.oldest ? <PodLink pod={group.oldest} /> : "–") },
-        { title: "Waits", numeric: true, cell: (group) => <Age since={group.oldest?.since} /> },
-      ]} />
+      <PendingReasons />
       <PendingPods />
     </section>
   );
-}
-
-function Age({ since }: { since: string | undefined }) {
-  const { nowS } = useLive("queue");
-  return <span>{age(since, nowS)}</span>;
 }
 
 /** When the pod is tried again, and which events would make it tried sooner. */
