@@ -57,6 +57,13 @@ def test_the_certificate_is_checked(tmp_path: Path) -> None:
             cluster.ask("GET", "/readyz")
 
 
+def test_without_metrics_there_is_no_page_of_them_and_the_path_needs_the_token() -> None:
+    with a_neighbour(nodes=0) as cluster:
+        assert cluster.ask("GET", "/metrics").code == 404
+        cluster.token = "another"
+        assert cluster.ask("GET", "/metrics").code == 401
+
+
 def test_plain_http_needs_no_token_and_is_on_loopback_only(tmp_path: Path) -> None:
     settings = ServiceSettings(is_plain=True, kubeconfig=tmp_path / "kubeconfig")
     with a_neighbour(nodes=1, settings=settings) as cluster:

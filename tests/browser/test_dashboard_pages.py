@@ -69,7 +69,9 @@ def test_the_first_page_says_which_pods_are_pending_and_why(dashboard: ShownDash
     assert above is not None and map_box is not None and above["y"] < map_box["y"]
 
 
-def test_nodes_are_sorted_by_use_and_counted_by_tenths(dashboard: ShownDashboard, nodes: int, open_page: Opener) -> None:
+def test_nodes_are_sorted_by_use_and_counted_by_tenths(
+    dashboard: ShownDashboard, nodes: int, open_page: Opener
+) -> None:
     watched = open_page(dashboard)
     page = watched.page
     bins = page.locator(".histogram li")

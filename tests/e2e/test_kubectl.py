@@ -107,6 +107,17 @@ def test_client_side_apply_can_go_over_to_server_side(kubectl: Kubectl, name: st
     assert kubectl.json("get", "deploy", name)["spec"]["replicas"] == 2
 
 
+def test_metrics_of_the_scheduler(kubectl: Kubectl, name: str) -> None:
+    kubectl("create", "-f", "-", stdin=a_pod(name))
+    kubectl("wait", "--for=condition=Ready", f"pod/{name}", "--timeout=20s")
+    lines = kubectl("get", "--raw", "/metrics").splitlines()
+    (placed,) = (
+        line for line in lines if line.startswith("scheduler_schedule_attempts_total{") and '"scheduled"' in line
+    )
+    assert float(placed.rpartition(" ")[2]) >= 1
+    assert any(line.startswith("scheduler_pending_pods{") for line in lines)
+
+
 def test_every_output(kubectl: Kubectl, name: str) -> None:
     kubectl("create", "-f", "-", stdin=a_pod(name))
     kubectl("wait", "--for=condition=Ready", f"pod/{name}", "--timeout=20s")

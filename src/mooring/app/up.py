@@ -74,7 +74,9 @@ async def serving(
         files = CertificateFiles(home / "pki")
         token = "" if settings.is_plain else _token(home / "token")
         limits = HttpLimits.within(raise_descriptor_limit())
-        server = HttpServer(cluster.api, token, report, limits=limits)
+        shown = cluster.settings.metrics
+        metrics = None if shown is None else shown.metrics
+        server = HttpServer(cluster.api, token, report, limits=limits, metrics=metrics)
         tls = None
         if not settings.is_plain:
             tls = server_context()

@@ -25,7 +25,7 @@ from mooring.controllers.all_controllers import all_controllers
 from mooring.controllers.control_loop import ControlLoop
 from mooring.drivers.embedded_driver import EmbeddedDriver, StoreFeed, whole_in_store
 from mooring.drivers.extender_calls import ExtenderCaller
-from mooring.drivers.self_checks import CheckedScheduler, SelfChecks, SelfCheckSettings
+from mooring.drivers.self_checks import CheckedScheduler, SelfCheckMetrics, SelfChecks, SelfCheckSettings
 from mooring.embedded.seeding import create_initial_objects
 from mooring.framework.config import default as default_configuration
 from mooring.framework.config.feature_gates import with_defaults
@@ -42,6 +42,7 @@ from mooring.scheduler.inputs import Input
 from mooring.scheduler.observer import Observer, SchedulerListeners
 from mooring.scheduler.scheduler import Scheduler
 from mooring.scheduler.ties import by_seed
+from mooring.serve.service_metrics import ServiceMetrics
 from mooring.serve.tracing import Tracing
 from mooring.state.recording.recorder import RecordingSettings, record_live
 from mooring.state.scheduler_assembly import Recorder, build_scheduler
@@ -88,6 +89,8 @@ class EmbeddedSettings:
     """None: the scheduler does not check itself."""
     observer: Observer = field(default_factory=Observer)
     """The observer of the scheduler besides tracing."""
+    metrics: ServiceMetrics | None = None
+    """The metrics that the API server shows at /metrics; `observer` is or contains theirs. None: there is no such page."""
     tell: TellPod | None = None
     """Gets the stories of pods; None: nobody reads them."""
 
@@ -130,7 +133,8 @@ class EmbeddedCluster:
         self.checked = CheckedScheduler(self.scheduler, lambda: self._build(clock), lambda: (self._feed.known,))
         self.checks: SelfChecks | None = None
         if settings.self_check is not None and settings.schedules:
-            self.checks = SelfChecks(self.checked, settings.self_check, Log(log), wake=self._wake)
+            counted = None if settings.metrics is None else SelfCheckMetrics(settings.metrics.registry)
+            self.checks = SelfChecks(self.checked, settings.self_check, Log(log), wake=self._wake, metrics=counted)
             self._feed.follow = self.checks.follow
         self.driver = EmbeddedDriver(self.api, self.scheduler, socket.gethostname(), requests)
         if self.scheduler.extenders:

@@ -16,6 +16,9 @@ import numpy as np
 
 from mooring.kit.native_buckets import NativeBuckets
 
+METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8; escaping=underscores"
+"""The content type of the text format of Prometheus."""
+
 Kind = Literal["counter", "gauge", "histogram"]
 Stability = Literal["STABLE", "BETA", "ALPHA"]
 Labels = tuple[str, ...]

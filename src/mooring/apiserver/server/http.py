@@ -5,7 +5,7 @@ The store makes every write durable before it has it, so that nothing that a cli
 
 import asyncio
 import ssl
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,6 +23,7 @@ from mooring.kit.bounded_reading import read_body
 from mooring.kit.callbacks import ReportFault
 from mooring.kit.http_shell import HttpShell, bears_token
 from mooring.kit.listener import ConnectionLimits
+from mooring.kit.metrics import METRICS_TYPE
 from mooring.kit.same_origin import is_own_host, is_own_origin
 from mooring.kit.shown_text import whole_characters
 
@@ -73,6 +74,8 @@ class HttpServer:
     report: ReportFault = lambda text, error: None
     address: str = ""
     limits: HttpLimits = field(default_factory=HttpLimits)
+    metrics: Callable[[], bytes] | None = None
+    """Content of /metrics in the text format of Prometheus; None: there is no such page."""
     _shell: HttpShell | None = None
     _watches: set[asyncio.Event] = field(default_factory=set)
     """One event for each open watch. Setting it wakes the watch."""
@@ -115,6 +118,8 @@ class HttpServer:
         try:
             self._check_source(incoming)
             self._authenticate(incoming)
+            if incoming.path == "/metrics" and incoming.method == "GET" and self.metrics is not None:
+                return Answer(200, self.metrics(), METRICS_TYPE)
             request = await _read(incoming)
             answered = answer(self.api, request, self.address, self.token)
         except errors.ApiError as error:

@@ -51,12 +51,14 @@ from mooring.embedded.embedded_cluster import EmbeddedCluster, EmbeddedSettings,
 from mooring.embedded.seeding import default_class, seed
 from mooring.framework.config import KubeSchedulerConfiguration
 from mooring.framework.config.durations import Duration
+from mooring.framework.config.feature_gates import with_defaults
 from mooring.inputs.dump_header import is_header
 from mooring.inputs.field_checks import Validation, read_served
 from mooring.kit import process
 from mooring.kit.clock import Clock
 from mooring.kit.logs import one_line, start_logs
 from mooring.kit.process import relax_collector
+from mooring.serve.service_metrics import ServiceMetrics
 from mooring.serve.tracing import Tracing
 
 DEFAULT_NODES = 5
@@ -233,6 +235,9 @@ def _cluster(flags: _Flags, clock: Clock, source: SchedulerSource | None) -> Emb
         )
         for text in undeclared_annotations(settings.recording, registry):
             tell(f"note: {text}", err=True)
+        if settings.schedules:
+            settings.metrics = ServiceMetrics(clock, has_native=with_defaults(gates)["NativeHistograms"])
+            settings.observer = settings.metrics.of_scheduler
         if source is not None:
             settings.observer, settings.tell = source.counting(settings.observer), source.telling()
         try:

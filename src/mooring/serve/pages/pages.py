@@ -16,6 +16,7 @@ from mooring.api.api_errors import not_acceptable
 from mooring.kit.clock import NS_PER_S, Clock, in_seconds
 from mooring.kit.http_shell import accepted_media
 from mooring.kit.logs import Log
+from mooring.kit.metrics import METRICS_TYPE
 from mooring.kit.metrics_protobuf import CONTENT_TYPE
 from mooring.kit.shown_text import quoted, shown
 from mooring.model.release import KUBERNETES_VERSION
@@ -270,7 +271,6 @@ class HealthPage(msgspec.Struct, frozen=True):
 
 # ---- all pages
 
-METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8; escaping=underscores"
 LISTED = ("/configz", "/flagz", "/healthz", "/livez", "/metrics", "/readyz")
 """The paths that /statusz lists."""
 GATED = {"/flagz": "ComponentFlagz", "/statusz": "ComponentStatusz"}
