@@ -1,0 +1,108 @@
+"""Workloads whose pods request far more than they use: where room could be had without a new node."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from mooring.answers.form.answer import AnswerTable
+from mooring.answers.trial.workload_book import WorkloadBook
+from mooring.inputs.loaded_cluster import LoadedCluster
+from mooring.inputs.real_use import PodUse, RealUse
+from mooring.kit.words import count
+from mooring.model.pod import Pod
+from mooring.model.quantity import show_amount
+from mooring.model.requests import HELD, effective_requests, to_units
+from mooring.model.workloads import ReplicaSet
+
+FAR_ABOVE = 3
+"""A request is far above use from three times the use on: pods vary by a factor of two over a day."""
+LEAST = {"cpu": 500, "memory": 512 << 20}
+"""Unused amounts below these (half a cpu, 512Mi) are not worth a line: what a workload could give up fits nobody else."""
+
+
+class UnusedRequest(msgspec.Struct, frozen=True, rename="camel"):
+    """What the pods of one workload request of a resource, and what they use. Amounts are in the units of the resource: cpu
+    in milli, memory in bytes."""
+
+    workload: str
+    """`Deployment shop/web`, or the pod itself."""
+    pods: int
+    """Pods on nodes that the source of real use knows."""
+    resource: str
+    requested: int
+    """The sum over these pods."""
+    used: int
+    """The sum over these pods."""
+    largest_use: int
+    """Of one pod."""
+
+    @property
+    def unused(self) -> int:
+        return self.requested - self.used
+
+    def sentence(self) -> str:
+        """One line for the user."""
+        requested, used, largest = (
+            show_amount(self.resource, amount) for amount in (self.requested, self.used, self.largest_use)
+        )
+        return (
+            f"{self.workload} requests {requested} {self.resource} for {count(self.pods, 'pod')} and uses {used}"
+            f" (at most {largest} a pod)"
+        )
+
+
+@dataclass(slots=True)
+class _WorkloadUse:
+    pods: int = 0
+    requested: int = 0
+    used: int = 0
+    largest: int = 0
+
+    def add(self, requested: int, used: int) -> None:
+        self.pods += 1
+        self.requested += requested
+        self.used += used
+        self.largest = max(self.largest, used)
+
+
+def unused_requests(loaded: LoadedCluster, use: RealUse) -> list[UnusedRequest]:
+    """Workloads that request far more than they use, by resource, the largest share of the cluster's requests first."""
+    replica_sets = {item.key: item for item in loaded.objects if isinstance(item, ReplicaSet)}
+    book = WorkloadBook(loaded.workloads, lambda kind, key: replica_sets.get(key) if kind == "ReplicaSet" else None)
+    sums: dict[tuple[str, str], _WorkloadUse] = {}
+    whole = dict.fromkeys(LEAST, 0)
+    for pod, used in _measured(loaded.pods(), use):
+        requests = to_units(effective_requests(pod, HELD))
+        name = str(book.owner(pod) or f"Pod {pod.key}")
+        for resource, amount in zip(LEAST, used, strict=True):
+            requested = requests.get(resource, 0)
+            whole[resource] += requested
+            sums.setdefault((name, resource), _WorkloadUse()).add(requested, amount)
+    found = [
+        UnusedRequest(name, each.pods, resource, each.requested, each.used, each.largest)
+        for (name, resource), each in sums.items()
+        if each.requested >= FAR_ABOVE * each.used and each.requested - each.used >= LEAST[resource]
+    ]
+    return sorted(found, key=lambda each: (-each.unused / whole[each.resource], each.workload, each.resource))
+
+
+def _measured(pods: Iterable[Pod], use: RealUse) -> Iterable[tuple[Pod, PodUse]]:
+    """The pods on nodes whose use is known."""
+    return ((pod, use[pod.key]) for pod in pods if pod.spec.node_name and pod.key in use)
+
+
+def unused_table(found: Sequence[UnusedRequest]) -> AnswerTable:
+    """A row for each workload and resource."""
+    rows = [
+        (
+            each.workload,
+            each.pods,
+            each.resource,
+            *(show_amount(each.resource, amount) for amount in (each.requested, each.used, each.largest_use)),
+        )
+        for each in found
+    ]
+    return AnswerTable(
+        "Requests far above use:", ("workload", "pods", "resource", "requested", "used", "most of a pod"), rows
+    )
