@@ -4,7 +4,7 @@ from typing import Any
 
 from mooring.answers.explain.unused_requests import UnusedRequest, unused_requests, unused_table
 from mooring.inputs.loaded_cluster import load
-from mooring.inputs.real_use import PodUse
+from mooring.inputs.real_use import InUse
 
 GI = 1 << 30
 
@@ -39,13 +39,13 @@ PODS = [
     a_written_pod("db-2", "db", "4", "8Gi", node=""),
 ]
 USE = {
-    "shop/db-0": PodUse(500, 1 * GI),
-    "shop/db-1": PodUse(900, 2 * GI),
-    "shop/web-0": PodUse(700, 900 << 20),
-    "shop/alone": PodUse(0, 1 * GI),
-    "shop/tiny": PodUse(0, 0),
-    "shop/db-2": PodUse(0, 0),
-    "shop/gone": PodUse(9, 9),
+    "shop/db-0": InUse(500, 1 * GI),
+    "shop/db-1": InUse(900, 2 * GI),
+    "shop/web-0": InUse(700, 900 << 20),
+    "shop/alone": InUse(0, 1 * GI),
+    "shop/tiny": InUse(0, 0),
+    "shop/db-2": InUse(0, 0),
+    "shop/gone": InUse(9, 9),
 }
 
 

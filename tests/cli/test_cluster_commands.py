@@ -33,6 +33,7 @@ def ran(*arguments: str, **environment: str) -> Ran:
         (("run", "--leader-elect-lease-duration", "15"), "missing unit"),
         (("run", "--kept-answers-limit", "much"), "'much': quantities must match the regular expression"),
         (("run", "--kept-answers-limit", "-1Mi"), "-1Mi is negative"),
+        (("run", "--use", "metrics-server"), "--use needs --dashboard: only its map shows what nodes really use"),
         (("run", "--self-check", "soon"), 'invalid duration "soon"'),
         (("run", "--self-check", "100ms"), "--self-check 100ms: must be at least 1s"),
         (("run", "--self-check-repair"), "--self-check-repair needs --self-check with an interval"),

@@ -1,6 +1,7 @@
 """The stream: what a client gets, how many there may be, and clients that do not read."""
 
 import asyncio
+import base64
 import json
 from collections.abc import AsyncIterator
 from typing import Any
@@ -197,6 +198,34 @@ def test_the_map_is_made_again_only_when_nodes_changed() -> None:
         await sampler.read_slowly()
         assert b'"names":["n","m"]' in (sent := client.take())
         assert b'"version":2' in sent
+
+    asyncio.run(run())
+
+
+def test_real_use_of_nodes_is_sent_beside_requests_and_again_after_each_reading() -> None:
+    """Half percents by hand: 1 of 4 cpus is 50, 1 of 8 Gi is 25; the source does not know m."""
+    source = StagedSource(a_node("n", cpu="4", memory="8Gi"), a_node("m", cpu="4", memory="8Gi"))
+    readings = [{"n": (1000, 1 << 30)}]
+
+    async def run() -> None:
+        streams = Streams()
+        client = streams.join()
+        sampler = Sampler(source, streams, _no_report, in_use=lambda: readings[-1])
+        await sampler.read_slowly()
+        sent = client.take()
+        assert b'"resources":["cpu","memory","pods","cpu in use","memory in use"]' in sent
+        columns = {
+            name: base64.b64encode(bytes(column)) for name, column in (("cpu", (50, 255)), ("memory", (25, 255)))
+        }
+        for name, column in columns.items():
+            assert b'"%s in use":"%s"' % (name.encode(), column) in sent
+        sampler.wake()
+        sampler.read_quickly()
+        client.take()
+        readings.append({"n": (4000, 0)})
+        sampler.wake()
+        sampler.read_quickly()
+        assert b'"cpu in use":"%s"' % base64.b64encode(bytes((200, 255))) in client.take()
 
     asyncio.run(run())
 

@@ -1,5 +1,6 @@
 """Real use of pods: from a metrics-server, from a Prometheus and from files; what cannot be read says why."""
 
+import asyncio
 import json
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -12,7 +13,7 @@ import pytest
 from mooring.apiclient.connection_settings import ConnectionSettings
 from mooring.apiclient.kubeconfig.loading import find_connection
 from mooring.inputs.input_errors import InputError
-from mooring.inputs.real_use import POD_METRICS, QUERIES, PodUse, pod_metrics, read_use
+from mooring.inputs.real_use import NODE_METRICS, POD_METRICS, QUERIES, InUse, listed_metrics, read_node_use, read_use
 from mooring.model.quantity import MAX_AMOUNT
 
 METRICS = {
@@ -30,13 +31,13 @@ METRICS = {
         {"metadata": {"name": "new", "namespace": "shop"}},
     ],
 }
-USE = {"shop/web-0": PodUse(154, 128 << 20), "shop/odd": PodUse(0, 0), "shop/new": PodUse(0, 0)}
+USE = {"shop/web-0": InUse(154, 128 << 20), "shop/odd": InUse(0, 0), "shop/new": InUse(0, 0)}
 """By hand: 150.2 milli are 151, because amounts are rounded up."""
 
 
-def a_vector(values: dict[str, str]) -> bytes:
+def a_vector(values: dict[str, str], labels: tuple[str, ...] = ("namespace", "pod")) -> bytes:
     result = [
-        {"metric": dict(zip(("namespace", "pod"), key.split("/"), strict=False)), "value": [1.7e9, value]}
+        {"metric": dict(zip(labels, key.split("/"), strict=False)), "value": [1.7e9, value]}
         for key, value in values.items()
     ]
     return json.dumps({"status": "success", "data": {"resultType": "vector", "result": result}}).encode()
@@ -51,6 +52,9 @@ class Answers(BaseHTTPRequestHandler):
         code, body = 404, b"404 page not found"
         if asked.path == POD_METRICS:
             code, body = 200, json.dumps(METRICS).encode()
+        elif asked.path == NODE_METRICS:
+            node = {"metadata": {"name": "n1"}, "usage": {"cpu": "1500m", "memory": "1Gi"}}
+            code, body = 200, json.dumps({"items": [node]}).encode()
         elif asked.path == "/api/v1/query":
             code, body = self.answered(query)
         self.send_response(code)
@@ -63,6 +67,10 @@ class Answers(BaseHTTPRequestHandler):
             return 200, a_vector({"shop/web-0": "0.25", "shop/odd": "NaN", "no-labels": "1", "shop/vast": "1e300"})
         if query == QUERIES["memory"]:
             return 200, a_vector({"shop/web-0": "1000", "shop/cache": "5e6"})
+        if query == QUERIES["nodeCpu"]:
+            return 200, a_vector({"n1": "1.5"}, ("node",))
+        if query == QUERIES["nodeMemory"]:
+            return 200, a_vector({"n1": "4096"}, ("node",))
         if query == "mine":
             return (200, a_vector({"a/b": "2"})) if self.headers["Authorization"] == "Bearer secret" else (401, b"")
         if query == "1":
@@ -94,7 +102,7 @@ def test_metrics_of_a_file_are_summed_over_containers(tmp_path: Path) -> None:
     assert read_use(str(file), nowhere) == USE
 
 
-def test_a_metrics_server_is_asked_through_the_api_server(url: str, tmp_path: Path) -> None:
+def connection_to(url: str, tmp_path: Path) -> ConnectionSettings:
     kubeconfig = tmp_path / "kubeconfig"
     context = {"name": "c", "context": {"cluster": "c", "user": "u"}}
     clusters = [{"name": "c", "cluster": {"server": url}}]
@@ -102,16 +110,36 @@ def test_a_metrics_server_is_asked_through_the_api_server(url: str, tmp_path: Pa
     kubeconfig.write_text(
         json.dumps({"current-context": "c", "contexts": [context], "clusters": clusters, "users": users})
     )
-    assert read_use("metrics-server", lambda: find_connection(kubeconfig)) == USE
+    return find_connection(kubeconfig)
+
+
+def test_a_metrics_server_is_asked_through_the_api_server(url: str, tmp_path: Path) -> None:
+    assert read_use("metrics-server", lambda: connection_to(url, tmp_path)) == USE
+
+
+@pytest.mark.parametrize(
+    ("source", "memory"), [("metrics-server", 1 << 30), ("", 4096)], ids=["metrics-server", "prometheus"]
+)
+def test_use_of_nodes(url: str, tmp_path: Path, source: str, memory: int) -> None:
+    found = asyncio.run(read_node_use(source or url, connection_to(url, tmp_path)))
+    assert found == {"n1": InUse(1500, memory)}
+
+
+def test_use_of_nodes_is_asked_again_and_again_so_that_a_file_of_one_moment_will_not_do(
+    url: str, tmp_path: Path
+) -> None:
+    (tmp_path / "use.json").write_text(json.dumps(METRICS))
+    with pytest.raises(InputError, match="use.json: has metrics of one moment; name metrics-server"):
+        asyncio.run(read_node_use(str(tmp_path / "use.json"), connection_to(url, tmp_path)))
 
 
 def test_prometheus_answers_two_queries(url: str) -> None:
     """Cores become milli, a pod may be in one answer alone, and what is no number is nothing."""
     assert read_use(url, nowhere) == {
-        "shop/web-0": PodUse(250, 1000),
-        "shop/odd": PodUse(0, 0),
-        "shop/vast": PodUse(MAX_AMOUNT, 0),
-        "shop/cache": PodUse(0, 5_000_000),
+        "shop/web-0": InUse(250, 1000),
+        "shop/odd": InUse(0, 0),
+        "shop/vast": InUse(MAX_AMOUNT, 0),
+        "shop/cache": InUse(0, 5_000_000),
     }
 
 
@@ -120,7 +148,7 @@ def test_a_file_names_queries_and_a_token(url: str, tmp_path: Path) -> None:
     file = tmp_path / "use.yaml"
     queries = {"cpu": "mine", "memory": "mine"}
     file.write_text(json.dumps({"prometheus": {"url": url, "tokenFile": str(tmp_path / "token"), "queries": queries}}))
-    assert read_use(str(file), nowhere) == {"a/b": PodUse(2000, 2)}
+    assert read_use(str(file), nowhere) == {"a/b": InUse(2000, 2)}
 
 
 @pytest.mark.parametrize(
@@ -132,7 +160,10 @@ def test_a_file_names_queries_and_a_token(url: str, tmp_path: Path) -> None:
             "{url}: Prometheus cannot answer '1': the answer is a scalar, and not a vector",
         ),
         ("url: {url}\n  queries: {{cpu: mine}}", "{url}: 401 Unauthorized"),
-        ("url: {url}\n  queries: {{gpu: x}}", "prometheus.queries.gpu: must be cpu or memory"),
+        (
+            "url: {url}\n  queries: {{gpu: x}}",
+            "prometheus.queries.gpu: must be one of cpu, memory, nodeCpu, nodeMemory",
+        ),
         ("url: {url}\n  tokenFile: /nowhere", "prometheus.tokenFile: /nowhere cannot be read as a token"),
         ("url: {url}/elsewhere", "{url}/elsewhere: 404 Not Found"),
         ("url: http://127.0.0.1:1", "Cannot connect to host 127.0.0.1:1"),
@@ -162,7 +193,7 @@ def test_a_source_that_cannot_be_used(url: str, tmp_path: Path, settings: str, s
 )
 def test_metrics_that_cannot_be_read(content: bytes, said: str) -> None:
     with pytest.raises(InputError) as refused:
-        pod_metrics(content, "use.json")
+        listed_metrics(content, "use.json")
     assert str(refused.value).startswith(said)
 
 

@@ -13,6 +13,7 @@ from mooring.dashboard.serving.dashboard_handler import DashboardHandler
 from mooring.dashboard.serving.loopback_server import LoopbackServer
 from mooring.dashboard.timeline.recorded_decisions import OnProgress, read_decisions
 from mooring.dashboard.timeline.time_line import RecordedTimeLine, RecordingSource
+from mooring.dashboard.views.node_map import NodesInUse
 from mooring.framework.profile.registry import Registry
 from mooring.kit.process import run_event_loop
 from mooring.kit.version import VERSION
@@ -38,12 +39,14 @@ class DashboardPlan:
     make_questions: Callable[[], Questions] | None = None
     """Called on the event loop; None: nothing can be asked."""
     timeline: TimeLine | None = None
+    in_use: Callable[[], NodesInUse] | None = None
+    """Returns what nodes really use; None: only requests are shown."""
 
 
 def make_handler(plan: DashboardPlan, doings: Doings | None, report: ReportFault) -> DashboardHandler:
     """The handler of a dashboard. Call it on the event loop that owns the scheduler."""
     questions = None if plan.make_questions is None else plan.make_questions()
-    return DashboardHandler(DashboardParts(plan.source, VERSION, questions, doings, plan.timeline), report)
+    return DashboardHandler(DashboardParts(plan.source, VERSION, questions, doings, plan.timeline, plan.in_use), report)
 
 
 async def serve_dashboard(

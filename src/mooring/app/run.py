@@ -51,6 +51,7 @@ if TYPE_CHECKING:  # 40 ms of the start, where there is no dashboard
     from mooring.dashboard.questions.child_questions import ChildQuestions
     from mooring.dashboard.scheduler_source import SchedulerSource
     from mooring.dashboard.serving.dashboard_handler import DashboardHandler
+    from mooring.inputs.real_use import RealUse
 
 Work = Coroutine[Any, Any, None]
 
@@ -104,6 +105,8 @@ class RunSettings(msgspec.Struct, frozen=True):
     """None: the scheduler does not check itself."""
     has_dashboard: bool = False
     """Whether the pages include the dashboard."""
+    use: str = ""
+    """Where the map of the dashboard gets what nodes really use: as `read_node_use` takes it. Empty: from nowhere."""
 
 
 class Running:
@@ -343,7 +346,7 @@ class Running:
         )
         tls = ServerTls(pair, authorities.pem if authorities.has_sources else None, log)
         authorizer = request_authorizer(serving.access, authentication, authorization, time.monotonic, log)
-        dashboard = self._dashboard()
+        dashboard = self._dashboard(stack)
         limits = WebLimits.within(raise_descriptor_limit())
         server = WebServer(self._pages(), authorizer, log, limits, dashboard)
         await server.start(serving.address, serving.port, tls.context())
@@ -358,13 +361,25 @@ class Running:
 
         return SchedulerSource("run", self._clock, self._leads)
 
-    def _dashboard(self) -> "DashboardHandler | None":
+    def _dashboard(self, stack: AsyncExitStack) -> "DashboardHandler | None":
         """Read-only: it has nothing that could carry out changes."""
         if self._shown is None:
             return None
         from mooring.app.dashboards import DashboardPlan, make_handler
 
-        return make_handler(DashboardPlan(self._shown, make_questions=self._questions), None, self._report)
+        plan = DashboardPlan(self._shown, make_questions=self._questions, in_use=self._in_use(stack))
+        return make_handler(plan, None, self._report)
+
+    def _in_use(self, stack: AsyncExitStack) -> "Callable[[], RealUse] | None":
+        """Read what nodes really use until `stack` ends, if there is a source of it. Returns the last reading."""
+        if not self._settings.use:
+            return None
+        from mooring.app.real_use_readings import RealUseReadings
+
+        use = RealUseReadings(self._settings.use, self._settings.access, self._log)
+        following = asyncio.create_task(use.follow(asyncio.sleep))
+        stack.callback(following.cancel)
+        return lambda: use.latest
 
     def _questions(self) -> "ChildQuestions":
         """Questions about what the scheduler knows, and about the workloads that they name: it watches no Deployments."""

@@ -1,11 +1,11 @@
-"""What pods really use, beside what they request: from metrics-server, from Prometheus, or from a file.
+"""What pods and nodes really use, beside what is requested: from metrics-server, from Prometheus, or from a file.
 
-No decision depends on it. Questions show it where a request is far above use.
+No decision depends on it. Questions show it where a request is far above use, and the dashboard on its map.
 """
 
 import asyncio
 import math
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from http import HTTPStatus
 from pathlib import Path
 from typing import NamedTuple, TypeVar
@@ -25,7 +25,7 @@ from mooring.model.quantity import MAX_AMOUNT, parse_or, to_int, to_milli
 
 METRICS_SERVER = "metrics-server"
 """The source that every cluster with `kubectl top` has."""
-POD_METRICS = "/apis/metrics.k8s.io/v1beta1/pods"
+POD_METRICS, NODE_METRICS = "/apis/metrics.k8s.io/v1beta1/pods", "/apis/metrics.k8s.io/v1beta1/nodes"
 MAX_ANSWER_BYTES = 256 * MIB
 """200,000 pods with two containers each take some 80 MB."""
 ANSWER_S = 30.0
@@ -33,19 +33,23 @@ ANSWER_S = 30.0
 QUERIES = {
     "cpu": 'sum by (namespace, pod) (rate(container_cpu_usage_seconds_total{container!=""}[5m]))',
     "memory": 'sum by (namespace, pod) (container_memory_working_set_bytes{container!=""})',
+    "nodeCpu": 'sum by (node) (rate(container_cpu_usage_seconds_total{container!=""}[5m]))',
+    "nodeMemory": 'sum by (node) (container_memory_working_set_bytes{container!=""})',
 }
-"""What Prometheus is asked, with the names that every kubelet exports: cores, and bytes."""
+"""What Prometheus is asked, with the names that every kubelet exports: cores, and bytes. The label `node` is what most
+installations give to the metrics of a kubelet."""
+OF_PODS, OF_NODES = ("cpu", "memory"), ("nodeCpu", "nodeMemory")
 
 
-class PodUse(NamedTuple):
-    """What the containers of one pod use together."""
+class InUse(NamedTuple):
+    """What the containers of one pod, or the pods of one node, use together."""
 
     cpu_milli: int
     memory_bytes: int
 
 
-RealUse = Mapping[str, PodUse]
-"""By pod, as `namespace/name`. Pods that the source does not know are missing."""
+RealUse = Mapping[str, InUse]
+"""By pod, as `namespace/name`, or by node. Those that the source does not know are missing."""
 
 
 class PrometheusSource(msgspec.Struct, forbid_unknown_fields=True, rename="camel", frozen=True):
@@ -55,7 +59,8 @@ class PrometheusSource(msgspec.Struct, forbid_unknown_fields=True, rename="camel
     token_file: str = ""
     """A file with a bearer token; empty: requests have none."""
     queries: dict[str, str] = {}
-    """PromQL for `cpu` (cores) and `memory` (bytes), with the labels namespace and pod; QUERIES for what is not named."""
+    """PromQL for `cpu` (cores) and `memory` (bytes) with the labels namespace and pod, for `nodeCpu` and `nodeMemory` with
+    the label node; QUERIES has those that are not named."""
 
 
 class _SourceFile(msgspec.Struct, forbid_unknown_fields=True):
@@ -70,21 +75,35 @@ T = TypeVar("T")
 def read_use(source: str, connect: Connect) -> RealUse:
     """The use of all pods from a source: `metrics-server`, the URL of a Prometheus, or a file. Raises InputError."""
     if source == METRICS_SERVER:
-        return asyncio.run(_from_metrics_server(connect()))
-    if source.startswith(("http://", "https://")):
-        return asyncio.run(_from_prometheus(PrometheusSource(source)))
-    return _from_file(source)
+        return asyncio.run(_from_metrics_server(connect(), POD_METRICS))
+    found = prometheus_of(source)
+    return found if isinstance(found, dict) else asyncio.run(_from_prometheus(found, OF_PODS))
 
 
-def _from_file(name: str) -> RealUse:
-    """A file has the answer of a metrics-server, or says how a Prometheus is asked."""
+async def read_node_use(source: str, connection: ConnectionSettings) -> RealUse:
+    """The use of all nodes from `metrics-server`, a Prometheus, or a file that describes one. Raises InputError."""
+    if source == METRICS_SERVER:
+        return await _from_metrics_server(connection, NODE_METRICS)
+    found = prometheus_of(source)
+    if isinstance(found, dict):
+        raise InputError(f"{source}: has metrics of one moment; name metrics-server, a Prometheus, or a file about one")
+    return await _from_prometheus(found, OF_NODES)
+
+
+def prometheus_of(source: str) -> "PrometheusSource | dict[str, InUse]":
+    """The Prometheus that a URL or a file names; of a file with the answer of a metrics-server, what it says about pods.
+    Raises InputError."""
+    return PrometheusSource(source) if source.startswith(("http://", "https://")) else _from_file(source)
+
+
+def _from_file(name: str) -> "PrometheusSource | dict[str, InUse]":
     try:
         content = read_file(name, MAX_ANSWER_BYTES)
     except (OSError, ValueError) as fault:
         raise InputError(f"{name}: cannot be read: {getattr(fault, 'strerror', None) or fault}") from None
     if content.lstrip()[:1] == b"{" and b'"prometheus"' not in content[:1000]:
-        return pod_metrics(content, name)
-    return asyncio.run(_from_prometheus(decoded(content, name, _SourceFile, is_yaml=True).prometheus))
+        return listed_metrics(content, name)
+    return decoded(content, name, _SourceFile, is_yaml=True).prometheus
 
 
 def decoded(content: bytes, name: str, form: type[T], *, is_yaml: bool = False) -> T:
@@ -99,7 +118,7 @@ def decoded(content: bytes, name: str, form: type[T], *, is_yaml: bool = False) 
 # ---- metrics-server
 
 
-class _ContainerMetrics(msgspec.Struct):
+class _Usage(msgspec.Struct):
     usage: dict[str, str] = {}
 
 
@@ -108,25 +127,33 @@ class _Named(msgspec.Struct):
     namespace: str = ""
 
 
-class _PodMetrics(msgspec.Struct):
+class _Metrics(msgspec.Struct):
     metadata: _Named
-    containers: list[_ContainerMetrics] | None = None
+    containers: list[_Usage] | None = None
+    """Of a pod."""
+    usage: dict[str, str] = {}
+    """Of a node."""
 
 
-class _PodMetricsList(msgspec.Struct):
-    items: list[_PodMetrics] | None = None
+class _MetricsList(msgspec.Struct):
+    items: list[_Metrics] | None = None
 
 
-def pod_metrics(content: bytes, name: str) -> RealUse:
-    """A PodMetricsList of metrics.k8s.io: the sum over the containers of each pod. Raises InputError."""
-    listed = decoded(content, name, _PodMetricsList).items or ()
-    return {f"{each.metadata.namespace}/{each.metadata.name}": _sum_of(each.containers or ()) for each in listed}
+def listed_metrics(content: bytes, name: str) -> dict[str, InUse]:
+    """A PodMetricsList or NodeMetricsList of metrics.k8s.io; a pod uses what its containers do. Raises InputError."""
+    listed = decoded(content, name, _MetricsList).items or ()
+    return {
+        "/".join(filter(None, (each.metadata.namespace, each.metadata.name))): _sum_of(
+            [each.usage, *(container.usage for container in each.containers or ())]
+        )
+        for each in listed
+    }
 
 
-def _sum_of(containers: "list[_ContainerMetrics] | tuple[()]") -> PodUse:
-    cpu = sum(to_milli(parse_or(each.usage.get("cpu", "0"), 0)) for each in containers)
-    memory = sum(to_int(parse_or(each.usage.get("memory", "0"), 0)) for each in containers)
-    return PodUse(_amount(cpu), _amount(memory))
+def _sum_of(parts: Sequence[Mapping[str, str]]) -> InUse:
+    cpu = sum(to_milli(parse_or(part.get("cpu", "0"), 0)) for part in parts)
+    memory = sum(to_int(parse_or(part.get("memory", "0"), 0)) for part in parts)
+    return InUse(_amount(cpu), _amount(memory))
 
 
 def _amount(number: float) -> int:
@@ -134,11 +161,11 @@ def _amount(number: float) -> int:
     return 0 if math.isnan(number) else int(min(max(number, 0), MAX_AMOUNT))
 
 
-async def _from_metrics_server(connection: ConnectionSettings) -> RealUse:
-    url = f"{connection.server}{POD_METRICS}"
+async def _from_metrics_server(connection: ConnectionSettings, path: str) -> RealUse:
+    url = f"{connection.server}{path}"
     try:
         async with ApiClient(connection, "mooring-answers") as client:
-            return pod_metrics(await client.get_bytes(POD_METRICS), url)
+            return listed_metrics(await client.get_bytes(path), url)
     except ApiError as fault:
         if fault.code == HTTPStatus.NOT_FOUND:
             raise InputError(
@@ -168,21 +195,22 @@ class _QueryAnswer(msgspec.Struct):
     data: _Vector = msgspec.field(default_factory=_Vector)
 
 
-async def _from_prometheus(source: PrometheusSource) -> RealUse:
+async def _from_prometheus(source: PrometheusSource, names: Sequence[str]) -> RealUse:
+    """The answers to two queries: cpu and memory."""
     unknown = sorted(set(source.queries) - set(QUERIES))
     if unknown:
-        raise InputError(f"prometheus.queries.{unknown[0]}: must be cpu or memory")
+        raise InputError(f"prometheus.queries.{unknown[0]}: must be one of {', '.join(QUERIES)}")
     headers = {"Authorization": f"Bearer {_token(source.token_file)}"} if source.token_file else {}
     asked = {**QUERIES, **source.queries}
     try:
         async with aiohttp.ClientSession(
             timeout=aiohttp.ClientTimeout(ANSWER_S), headers=headers, trust_env=True
         ) as session:
-            cpu, memory = [await _by_pod(session, source.url, asked[name]) for name in QUERIES]
+            cpu, memory = [await _by_name(session, source.url, asked[name]) for name in names]
     except (aiohttp.ClientError, TimeoutError, ValueError) as fault:
         told = f"no answer within {ANSWER_S:.0f} s" if isinstance(fault, TimeoutError) else fault
         raise fault if isinstance(fault, InputError) else InputError(f"{source.url}: {told}") from None
-    return {pod: PodUse(_amount(1000 * cpu.get(pod, 0)), _amount(memory.get(pod, 0))) for pod in {**cpu, **memory}}
+    return {key: InUse(_amount(1000 * cpu.get(key, 0)), _amount(memory.get(key, 0))) for key in {**cpu, **memory}}
 
 
 def _token(name: str) -> str:
@@ -192,19 +220,21 @@ def _token(name: str) -> str:
         raise InputError(f"prometheus.tokenFile: {name} cannot be read as a token") from None
 
 
-async def _by_pod(session: aiohttp.ClientSession, url: str, query: str) -> dict[str, float]:
-    """The values of an instant query, by pod. Samples without both labels are left out."""
+async def _by_name(session: aiohttp.ClientSession, url: str, query: str) -> dict[str, float]:
+    """The values of an instant query, by pod or by node. Samples without these labels are left out."""
     body = await _answer(session.get(URL(url) / "api/v1/query", params={"query": query}), url)
     answer = decoded(body, url, _QueryAnswer)
     if answer.status != "success" or answer.data.result_type != "vector":
         why = answer.error or f"the answer is a {answer.data.result_type or 'text'}, and not a vector"
         raise InputError(f"{url}: Prometheus cannot answer {query!r}: {why}")
-    labelled = ((each.metric, each.value[1]) for each in answer.data.result or ())
-    return {
-        f"{labels['namespace']}/{labels['pod']}": _number(value)
-        for labels, value in labelled
-        if "namespace" in labels and "pod" in labels
-    }
+    named = ((_name_in(each.metric), each.value[1]) for each in answer.data.result or ())
+    return {name: _number(value) for name, value in named if name}
+
+
+def _name_in(labels: Mapping[str, str]) -> str:
+    """`namespace/pod`, or the node; empty if the labels have neither."""
+    pod = labels.get("namespace", ""), labels.get("pod", "")
+    return "/".join(pod) if all(pod) else labels.get("node", "")
 
 
 def _number(text: str) -> float:

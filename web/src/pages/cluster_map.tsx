@@ -9,7 +9,7 @@ import { NodeMap } from "../map/node_map.tsx";
 import { useTheme } from "../theme.ts";
 import { cut, plural, visible } from "../text/visible.ts";
 import { goTo } from "../router.ts";
-import { describeNode, search, stepText, summarise } from "./node_facts.ts";
+import { describeNode, search, stepText, summarise, titleOf } from "./node_facts.ts";
 import { Histogram } from "./histogram.tsx";
 import { NodeTable } from "./node_table.tsx";
 
@@ -106,11 +106,11 @@ export function ClusterMap({ chosenNode, share }: { chosenNode?: string; share?:
       <p class="unseen" aria-live="polite">{spoken}</p>
       {view === "map" ? (
         <>
-          {names.length > 1 && <Histogram title={`Nodes by ${visible(resource)} requested`} steps={cells.steps} scale={scale} />}
+          {names.length > 1 && <Histogram title={`Nodes by ${visible(titleOf(resource))}`} steps={cells.steps} scale={scale} />}
           <NodeMap label={`Map of ${plural(names.length, "node")}, coloured by ${visible(resource)}. Arrow keys move, Enter opens a node. The button Table shows the same as text.`}
             groups={groups} cells={cells} scale={scale} describe={(row) => describeNode(nodes, use, row, groupBy)}
             onOpen={(row) => goTo("cluster", "node", names[row])} {...(share === undefined ? {} : { share })} chosen={chosenNode ? names.indexOf(chosenNode) : -1} />
-          <Legend scale={scale} from="0 %" to="100 %" title={`${visible(resource)} requested`} />
+          <Legend scale={scale} from="0 %" to="100 %" title={visible(titleOf(resource))} />
         </>
       ) : <NodeTable nodes={nodes} use={use} groups={groups} groupBy={groupBy} found={found} />}
     </div>

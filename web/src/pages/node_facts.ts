@@ -51,10 +51,15 @@ export function totalPods(use: NodeUse | null): number {
   return use ? use.pods.reduce((sum, pods) => sum + pods, 0) : 0;
 }
 
+/** What a column counts: "cpu requested", or "cpu in use", which says it itself. */
+export function titleOf(resource: string): string {
+  return resource.endsWith(" in use") ? resource : `${resource} requested`;
+}
+
 export function summarise(nodes: NodeFacts, use: NodeUse | null, resource: string): string {
   const parts = [plural(nodes.names.length, "node"), plural(totalPods(use), "pod")];
   const mean = meanShare(use?.use.get(resource));
-  if (!Number.isNaN(mean)) parts.push(`${resource} requested ${percent(mean)} on average`);
+  if (!Number.isNaN(mean)) parts.push(`${titleOf(resource)} ${percent(mean)} on average`);
   for (const [bit, word] of WORDS) if (count(nodes.flags, bit) > 0) parts.push(`${count(nodes.flags, bit).toLocaleString("en")} ${word}`);
   return parts.join(", ");
 }

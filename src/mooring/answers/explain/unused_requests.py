@@ -8,7 +8,7 @@ import msgspec
 from mooring.answers.form.answer import AnswerTable
 from mooring.answers.trial.workload_book import WorkloadBook
 from mooring.inputs.loaded_cluster import LoadedCluster
-from mooring.inputs.real_use import PodUse, RealUse
+from mooring.inputs.real_use import InUse, RealUse
 from mooring.kit.words import count
 from mooring.model.pod import Pod
 from mooring.model.quantity import show_amount
@@ -87,7 +87,7 @@ def unused_requests(loaded: LoadedCluster, use: RealUse) -> list[UnusedRequest]:
     return sorted(found, key=lambda each: (-each.unused / whole[each.resource], each.workload, each.resource))
 
 
-def _measured(pods: Iterable[Pod], use: RealUse) -> Iterable[tuple[Pod, PodUse]]:
+def _measured(pods: Iterable[Pod], use: RealUse) -> Iterable[tuple[Pod, InUse]]:
     """The pods on nodes whose use is known."""
     return ((pod, use[pod.key]) for pod in pods if pod.spec.node_name and pod.key in use)
 

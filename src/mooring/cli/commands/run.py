@@ -185,6 +185,13 @@ def _accept_ignored(command: Any) -> Any:
     is_flag=True,
     help="Serve a dashboard under /dashboard/ of that port, read-only, for callers that may get /dashboard/api/*.",
 )
+@click.option(
+    "--use",
+    default="",
+    metavar="SOURCE",
+    help="Show on the map of the dashboard what nodes really use, beside what is requested: metrics-server, the URL of a "
+    "Prometheus, or a file that describes one. Decisions do not depend on it.",
+)
 @path_option("--tls-cert-file", "The certificate of that port, with --tls-private-key-file.")
 @path_option("--tls-private-key-file", "The key of --tls-cert-file.")
 @path_option("--cert-dir", "Where to keep a self-signed certificate, without --tls-cert-file.  [default: in memory]")
@@ -265,6 +272,7 @@ def run(recording: RecordingFlags, self_check: SelfCheckFlags, **flags: Any) -> 
             recording=recording.settings(registry),
             self_check=checks,
             has_dashboard=flags["dashboard"],
+            use=flags["use"],
         )
         raise_descriptor_limit()
         idle = idle_plugins(config, registry)
@@ -305,6 +313,8 @@ def _check_serving(flags: dict[str, Any]) -> None:
 
     if flags["dashboard"] and not flags["secure_port"]:
         refuse("--dashboard needs a port: --secure-port 0 serves no pages")
+    if flags["use"] and not flags["dashboard"]:
+        refuse("--use needs --dashboard: only its map shows what nodes really use")
 
 
 def _configuration(flags: dict[str, Any], gates: dict[str, bool]) -> tuple[KubeSchedulerConfiguration, ClientLimits]:

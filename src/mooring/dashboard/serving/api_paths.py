@@ -24,6 +24,7 @@ from mooring.dashboard.interfaces import (
 )
 from mooring.dashboard.serving.sampler import Sampler
 from mooring.dashboard.slices import OneAtATime, Sliced, TooBusy
+from mooring.dashboard.views.node_map import NodesInUse
 from mooring.dashboard.views.page_views import (
     MAX_ENTRIES,
     NodePage,
@@ -123,6 +124,8 @@ class DashboardParts:
     questions: Questions | None = None
     doings: Doings | None = None
     timeline: TimeLine | None = None
+    in_use: Callable[[], NodesInUse] | None = None
+    """Returns what nodes really use; None: only requests are shown."""
 
 
 class ApiPaths:

@@ -5,14 +5,14 @@ every pending pod, in slices, at most every five seconds and only when something
 """
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from time import monotonic
 
 from mooring.cluster.nodes.table import NodeTable
 from mooring.dashboard.interfaces import DashboardSource, Refused, TimeLine
 from mooring.dashboard.slices import timed_slices
-from mooring.dashboard.views.node_map import MappedNodes, map_nodes, use_of
+from mooring.dashboard.views.node_map import MappedNodes, NodesInUse, in_use_columns, map_nodes, use_of
 from mooring.dashboard.views.pending_pods import pending_groups
 from mooring.dashboard.views.scheduling_flow import SampleHistory, queue_activity, queue_sample
 from mooring.kit.clock import in_millis
@@ -122,8 +122,14 @@ class Sampler:
     """`run` until cancelled; `wake` when what is shown has jumped."""
 
     def __init__(
-        self, source: DashboardSource, streams: Streams, report: ReportFault, timeline: TimeLine | None = None
+        self,
+        source: DashboardSource,
+        streams: Streams,
+        report: ReportFault,
+        timeline: TimeLine | None = None,
+        in_use: Callable[[], NodesInUse] | None = None,
     ) -> None:
+        """`in_use` returns what nodes really use: the same object until there is a newer reading."""
         self._source, self._streams, self._timeline = source, streams, timeline
         self._report = report
         self.history = SampleHistory()
@@ -135,6 +141,10 @@ class Sampler:
         self._use_due_s = 0.0
         self._queue_seen: tuple[object, ...] = ()
         self._moment_seen = -1
+        self._in_use = in_use
+        self._in_use_of: tuple[object, object] = (None, None)
+        """The map and the reading that the columns are of."""
+        self._in_use_columns: dict[str, str] = {}
         self._hurry = asyncio.Event()
         self._slow_hurry = asyncio.Event()
 
@@ -214,12 +224,15 @@ class Sampler:
         if mapped is None or table is not self._table:
             self._slow_hurry.set()  # another table has other rows
             return
-        seen = (mapped.map.version, table.touches.end)
+        in_use = None if self._in_use is None else self._in_use()
+        seen = (mapped.map.version, table.touches.end, id(in_use))
         if seen == self._use_seen or monotonic() < self._use_due_s:
             return
         self._use_seen = seen
         self._use_due_s = monotonic() + QUICK_S * (len(mapped.rows) / NODES_A_SECOND - 0.5)
-        self._streams.publish("use", json_bytes(use_of(table, mapped, time)))
+        if in_use is not None and not (mapped is self._in_use_of[0] and in_use is self._in_use_of[1]):
+            self._in_use_of, self._in_use_columns = (mapped, in_use), in_use_columns(table, mapped, in_use)
+        self._streams.publish("use", json_bytes(use_of(table, mapped, time, self._in_use_columns)))
 
     # ---- every five seconds
 
@@ -246,7 +259,7 @@ class Sampler:
             return worked_s
         if not is_known:
             version = 1 if self._mapped is None else self._mapped.map.version + 1
-            self._mapped, worked_s = await timed_slices(map_nodes(table, version))
+            self._mapped, worked_s = await timed_slices(map_nodes(table, version, shows_use=self._in_use is not None))
             self._table, self._facts_seen = table, facts
         assert self._mapped is not None
         self._streams.publish("nodes", json_bytes(self._mapped.map))

@@ -48,6 +48,8 @@ _STEP = 500
 """Nodes that are read in one step of a slice: some 0.1 ms."""
 
 FIRST_RESOURCES = ("cpu", "memory", "pods")
+IN_USE = {"cpu in use": "cpu", "memory in use": "memory"}
+"""Columns of real use beside requests, where a source of it is named."""
 MAX_EXTENDED = 5
 """Extended resources that are shown, those that most nodes have."""
 NONE_HERE = 255
@@ -95,11 +97,12 @@ class MappedNodes:
     rows: NDArray[np.intp]
 
 
-def map_nodes(table: NodeTable, version: int) -> Sliced[MappedNodes]:
-    """The map of the nodes that there are now; nodes that come or go meanwhile are in the next one."""
+def map_nodes(table: NodeTable, version: int, *, shows_use: bool = False) -> Sliced[MappedNodes]:
+    """The map of the nodes that there are now; nodes that come or go meanwhile are in the next one. With `shows_use` it has
+    columns of real use."""
     rows = np.flatnonzero(table.alive[: table.height])
     held = list(table.nodes)
-    resources = [*FIRST_RESOURCES, *_extended(table)]
+    resources = [*FIRST_RESOURCES, *(IN_USE if shows_use else ()), *_extended(table)]
     nodes: list[Node] = []
     names: list[str] = []
     unschedulable: list[int] = []
@@ -168,12 +171,32 @@ def _groups_by(nodes: Sequence[Node], key: str) -> Sliced[LabelGroups | None]:
 # ---- how full nodes are
 
 
-def use_of(table: NodeTable, mapped: MappedNodes, time: str) -> NodeUseSample:
-    """How full the nodes of a map are now."""
+def use_of(table: NodeTable, mapped: MappedNodes, time: str, in_use: Mapping[str, str] | None = None) -> NodeUseSample:
+    """How full the nodes of a map are now. `in_use` has the columns of real use."""
     resources, rows = mapped.map.resources, mapped.rows
-    columns = {name: b64encode(_use_column(table, name, rows).tobytes()).decode() for name in resources}
+    columns = {name: encoded(_use_column(table, name, rows)) for name in resources if name not in IN_USE}
+    columns |= in_use or {}
     pods = np.minimum(table.pod_count[rows], 0xFFFF).astype("<u2")
     return NodeUseSample(mapped.map.version, time, columns, b64encode(pods.tobytes()).decode())
+
+
+NodesInUse = Mapping[str, tuple[int, int]]
+"""By node: milli-cpu and bytes of memory that its pods really use."""
+
+
+def in_use_columns(table: NodeTable, mapped: MappedNodes, in_use: NodesInUse) -> dict[str, str]:
+    """The columns of real use. A node that the source does not know has none."""
+    known = np.array([name in in_use for name in mapped.map.names], bool)
+    used = np.array([in_use.get(name, (0, 0)) for name in mapped.map.names], np.int64).reshape(-1, 2)
+    columns = {}
+    for i, (column, resource) in enumerate(IN_USE.items()):
+        room = table.amounts.allocatable[table.amounts.resource(resource), mapped.rows]
+        columns[column] = encoded(shares(used[:, i], np.where(known, room, 0)))
+    return columns
+
+
+def encoded(column: Bytes) -> str:
+    return b64encode(column.tobytes()).decode()
 
 
 def _use_column(table: NodeTable, resource: str, rows: NDArray[np.intp]) -> Bytes:
