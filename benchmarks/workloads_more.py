@@ -178,7 +178,7 @@ def a_high_member(i: int) -> dict[str, Any]:
 
 def a_low_group(index: int) -> dict[str, Any]:
     """A group that leaves as one."""
-    group = a_gang(index, {"disruptionMode": "PodGroup", "priority": 0})
+    group = a_gang(index, {"disruptionMode": {"all": {}}, "priority": 0})
     group["metadata"] |= {"name": f"low-{index:05d}", "namespace": "sched-0", "uid": f"uid-low-{index:05d}"}
     return group
 

@@ -21,6 +21,7 @@ from mooring.scheduler.extender_asking import InterestedExtenders
 from mooring.scheduler.extender_steps import Steps
 from mooring.scheduler.observer import Observer
 from mooring.scheduler.under_way import Binding, Evictions, ExtenderCalls, Outbox, PreBindRuns
+from mooring.scheduler.without_lower import WithoutLower
 
 Deciding = Callable[[Runner, Pod, Cluster, DecideOptions, int, InterestedExtenders | None], Steps[Decision]]
 """(runner, pod, cluster, options, seed of the attempt, interested extenders) -> the decision, in steps."""
@@ -53,6 +54,8 @@ class Core:
     evictions: Evictions = field(default_factory=Evictions)
     deciding: Deciding = deciding
     """Makes the decisions. A driver that wants to see each of them puts a generator around it."""
+    without_lower: WithoutLower = field(default_factory=WithoutLower)
+    """The cluster on which preemption tries pod groups."""
     is_observed: bool = field(init=False)
     """Whether the observer does anything. Hot: a pod that is bound has five calls of it, which are left out otherwise."""
 

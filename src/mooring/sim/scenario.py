@@ -25,7 +25,7 @@ from mooring.framework.attempts.fit_errors import RejectedAttempt
 from mooring.framework.attempts.runner import Runner
 from mooring.framework.config.feature_gates import parse_gates
 from mooring.framework.config.types import KubeSchedulerConfiguration
-from mooring.framework.contract.intents import Bind
+from mooring.framework.contract.intents import Bind, Evict
 from mooring.framework.contract.points import Nomination, Plugin, SchedulerServices
 from mooring.framework.contract.status import Rejection
 from mooring.framework.profile.registry import Registry
@@ -357,6 +357,10 @@ class _AssumingDriver(Driver):
         self.bound += 1
         self.has_moved = True
         self.scheduler.handle(BindAnswered(intent.pod))
+
+    def _evict(self, intent: Evict) -> None:
+        self.has_moved = True
+        super()._evict(intent)
 
 
 class _Stopwatch:

@@ -7,7 +7,7 @@ placement that PlacementGenerate gives, and takes the one with the highest score
 """
 
 from abc import abstractmethod
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence, Set
 from functools import cached_property
 from typing import Any, Protocol
 
@@ -233,9 +233,10 @@ class GroupFitError(msgspec.Struct, frozen=True):
 
 
 class PodsLeave(msgspec.Struct, frozen=True):
-    """The question of a search: does the group fit when these pods have left?"""
+    """The question of a search: does the group fit when all pods have left that preemption may evict for this priority?"""
 
-    pods: tuple[Pod, ...]
+    priority: int
+    """That of the group. Pods of groups count with the priority of their root (GroupTree.victim_priority)."""
 
 
 class MembersPlaced(Protocol):
@@ -244,6 +245,11 @@ class MembersPlaced(Protocol):
     @property
     def nodes(self) -> Mapping[str, str]:
         """Key of a member -> its node, in the order in which the members were tried."""
+
+    @property
+    def rows(self) -> Set[int] | None:
+        """The rows of the node table whose pods matter to the members; None: all rows. Pods on other rows can come back, in
+        whatever order."""
 
     def reprieve(self, pods: Sequence[Pod]) -> bool:
         """Put pods back that have left. False: the members do not fit on their nodes with them, so they stay away."""

@@ -47,8 +47,8 @@ class KeptAnswers:
     that come once does not evict those that come again and again. The memo of a part goes with the last shape that has it.
     """
 
-    def __init__(self, limit_bytes: int | None = None) -> None:
-        """None takes the default, which grows with the number of nodes."""
+    def __init__(self, limit_bytes: int | None = None, table: NodeTable | None = None) -> None:
+        """None takes the default, which grows with the number of nodes. `table` is for a fork that is kept."""
         self.limit_bytes = DEFAULT_LIMIT_BYTES if limit_bytes is None else limit_bytes
         self._follows_nodes = limit_bytes is None
         self.hits = self.misses = self.evictions = 0
@@ -67,15 +67,15 @@ class KeptAnswers:
         """Shapes whose memo was evicted, while they have pods. One that comes again is used more than once, though its memo
         did not last."""
         self._dead = self._forget_dead
-        self._table: NodeTable | None = None
+        self._table = table
         self._in_use: ShapeMemo | None = None
 
     def memo(self, profile: PreparedProfile, shape: PodShape, nodes: NodeTable) -> ShapeMemo:
-        """Return the memo of a shape in a profile. Kept memos follow one node table; a fork of the table gets a memo that is
-        not kept."""
-        if nodes.is_fork:
-            return profile.forgetful_memo()
+        """Return the memo of a shape in a profile. Kept memos follow one node table; another one that is a fork gets a memo
+        that is not kept."""
         if nodes is not self._table:
+            if nodes.is_fork:
+                return profile.forgetful_memo()
             self.clear()
             self._table = nodes
         if self._in_use is not None:

@@ -76,19 +76,20 @@ class CrowdedColumns:
 class CrowdedBook:
     """The columns of the shapes and priorities that were asked about last."""
 
-    def __init__(self) -> None:
+    def __init__(self, nodes: NodeTable | None = None) -> None:
+        """`nodes` is for a fork that is kept."""
         self._kept: dict[tuple[ref[PodShape], int], CrowdedColumns | None] = {}
         """None: asked about once. Pods that all differ would only make columns that no other pod reads."""
-        self._nodes: NodeTable | None = None
+        self._nodes = nodes
 
     def clear(self) -> None:
         self._kept.clear()
 
     def find(self, pod: Pod, nodes: NodeTable) -> CrowdedColumns | None:
         """The columns for pods of this shape and priority; None: nothing is kept for them, or for this table."""
-        if nodes.is_fork:
-            return None
         if nodes is not self._nodes:
+            if nodes.is_fork:
+                return None
             self._kept.clear()
             self._nodes = nodes
         key = (ref(pod.shape), pod.priority)  # a shape that is gone is not kept alive

@@ -173,7 +173,12 @@ class InterPodAffinity(PreFilterExtensions, FilterPlugin, PreScorePlugin, ScoreB
         return _REJECTIONS[code]
 
     def counted_rows(self, context: SchedulingContext, tallies: PodTallies) -> Mask | None:
-        return counted_on_rows(context, self._own_terms(context), tallies)
+        """With InterPodAffinityHostnameFastPath also the rows with pods for which `_skip` does not skip Filter."""
+        counted = counted_on_rows(context, self._own_terms(context), tallies)
+        if counted is not None and self._by_key is ByKeyOrNode:
+            for tally in tallies.terms.of_hosts():
+                counted |= tally.counts[: len(counted)] > 0
+        return counted
 
     # ---- Score
 

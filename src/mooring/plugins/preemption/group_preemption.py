@@ -5,12 +5,11 @@ on: units come back, the most important first and those that break a disruption 
 members still fit on their nodes.
 """
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 
 from mooring.framework.contract.group_points import GroupFitError, GroupRoom, GroupSearch, PodsLeave
 from mooring.framework.contract.status import Rejection, curable, final
-from mooring.model.pod import Pod
-from mooring.plugins.preemption.victim_order import VictimOrder, VictimUnit, split_by_budgets
+from mooring.plugins.preemption.victim_order import SplitUnits, VictimOrder, split_by_budgets
 from mooring.plugins.preemption.victim_search import Budget, is_being_preempted
 
 _PREFIX = "pod group preemption: "
@@ -37,17 +36,17 @@ def answer_at_once(failure: GroupFitError, goes_by_group: bool) -> GroupRoom | R
 
 def search_victims(failure: GroupFitError, order: VictimOrder, budgets: Sequence[Budget]) -> GroupSearch:
     """The victims for a group."""
-    units = order.below(failure.group.priority)
-    if not units:
+    priority = failure.group.priority
+    if not order.has_below(priority):
         return NO_VICTIMS
-    found = yield PodsLeave(_pods_of(units))
+    found = yield PodsLeave(priority)
     if isinstance(found, Rejection):
         return Rejection((f"{_PREFIX}{found.message}",) if found.message else (), found.code)
-    breaking, others = split_by_budgets(units, budgets)
+    breaking, others = _split(order, priority, budgets, found.rows)
     staying_away = [(unit, violations) for unit, violations in breaking if not found.reprieve(unit.pods)]
     staying_away += [(unit, 0) for unit in others if not found.reprieve(unit.pods)]
     victims = sorted((unit for unit, _ in staying_away), key=lambda unit: unit.importance)
-    pods = _pods_of(victims)
+    pods = tuple(pod for unit in victims for pod in unit.pods)
     return GroupRoom(
         f"{_PREFIX}found a placement for podgroup, preempting {len(pods)} victims",
         found.nodes,
@@ -55,6 +54,19 @@ def search_victims(failure: GroupFitError, order: VictimOrder, budgets: Sequence
         violations=sum(violations for _, violations in staying_away),
         disrupted_groups=sum(unit.is_group for unit in victims),
     )
+
+
+def _split(order: VictimOrder, priority: int, budgets: Sequence[Budget], rows: Set[int] | None) -> SplitUnits:
+    """The units of lower priority with pods on these rows (None: on all rows), split by budgets. Units on other rows count
+    for budgets as well."""
+    if rows is None:
+        return split_by_budgets(order.below(priority), budgets)
+    near = order.below_on(priority, rows)
+    if not budgets:
+        return [], near
+    breaking, others = split_by_budgets(order.below(priority), budgets)
+    wanted = {id(unit) for unit in near}
+    return [each for each in breaking if id(each[0]) in wanted], [unit for unit in others if id(unit) in wanted]
 
 
 def is_ongoing(failure: GroupFitError) -> bool:
@@ -68,7 +80,3 @@ def is_ongoing(failure: GroupFitError) -> bool:
         if row is not None
         for pod in nodes.pods_on[row]
     )
-
-
-def _pods_of(units: Sequence[VictimUnit]) -> tuple[Pod, ...]:
-    return tuple(pod for unit in units for pod in unit.pods)

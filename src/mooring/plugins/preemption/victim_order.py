@@ -67,10 +67,12 @@ def whole(group: GroupName, priority: int, pods: list[Pod], place: int) -> Victi
     return VictimUnit(pods, (-priority, kind, -len(pods), min(map(start_ns, pods)), place))
 
 
-def split_by_budgets(
-    units: Iterable[VictimUnit], budgets: Sequence[Budget]
-) -> tuple[list[tuple[VictimUnit, int]], list[VictimUnit]]:
-    """(units that break a budget if all leave in this order, each with how many of its pods do; the others)."""
+SplitUnits = tuple[list[tuple[VictimUnit, int]], list[VictimUnit]]
+"""Units that break a disruption budget, each with how many of its pods do; the others."""
+
+
+def split_by_budgets(units: Iterable[VictimUnit], budgets: Sequence[Budget]) -> SplitUnits:
+    """Split units by whether they break a budget if all of them leave in this order."""
     left = [budget.allowed for budget in budgets]
     breaking: list[tuple[VictimUnit, int]] = []
     others: list[VictimUnit] = []
@@ -144,6 +146,15 @@ class VictimOrder:
     def below(self, priority: int) -> list[VictimUnit]:
         """The units with a lower priority, the most important first."""
         return [entry[-1] for entry in self.entries[bisect_left(self.entries, (1 - priority,)) :]]
+
+    def has_below(self, priority: int) -> bool:
+        """Whether there are units with a lower priority."""
+        return bool(self.entries) and self.entries[-1][-1].priority < priority
+
+    def below_on(self, priority: int, rows: Iterable[int]) -> list[VictimUnit]:
+        """The units with a lower priority that have pods on these rows, the most important first."""
+        found = {unit.importance: unit for row in rows for unit in self.on_row(row) if unit.priority < priority}
+        return [found[importance] for importance in sorted(found)]
 
     def on_row(self, row: int) -> list[VictimUnit]:
         """The units with pods on a row, the most important first, with their pods elsewhere."""

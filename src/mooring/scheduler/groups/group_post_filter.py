@@ -1,22 +1,25 @@
 """PodGroupPostFilter: plugins search for a way to make room for a group that does not fit, and the scheduler answers their
 questions.
 
-A question is answered on the cluster itself, with the pods put aside that it names. All of them are back where they were
-when the search is over, whatever happens.
+A question is answered on a fork of the cluster from which pods of lower priority have left (without_lower.py). The cluster
+itself stays as it is, whatever happens.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import replace
+from functools import cached_property
 
 import msgspec
 import numpy as np
 
 from mooring.cluster.nodes.table import NodeTable
+from mooring.framework.attempts.attempt import PodRejected
+from mooring.framework.attempts.leave_room import passes_alone
+from mooring.framework.attempts.refiltering import counted_rows
 from mooring.framework.contract.group_points import (
     GroupFitError,
     GroupRoom,
     GroupSearch,
-    MembersPlaced,
     PodGroupPostFilterPlugin,
     PodsLeave,
 )
@@ -26,9 +29,10 @@ from mooring.framework.kept.asking import AttemptError
 from mooring.model.pod import Pod
 from mooring.scheduler.decide import deciding
 from mooring.scheduler.decision import Placement
-from mooring.scheduler.extender_steps import Steps, at_once
+from mooring.scheduler.extender_steps import Steps
 from mooring.scheduler.failure import plugin_fault, unusable
 from mooring.scheduler.groups.group_placements import GroupAttempt
+from mooring.scheduler.groups.spare_room import spare_room
 from mooring.scheduler.groups.trial import Member, give_back, hold_found
 from mooring.scheduler.observer import Observer
 
@@ -74,141 +78,161 @@ def _ask_in_order(attempt: GroupAttempt, failure: GroupFitError) -> Steps[GroupP
 def _search(
     attempt: GroupAttempt, plugin: PodGroupPostFilterPlugin, failure: GroupFitError
 ) -> Steps[GroupRoom | Rejection]:
-    """Answer the questions of one plugin until its search is over."""
-    aside = PodsAside(attempt.core.cluster.nodes)
+    """Answer the questions of one plugin until its search is over. If anything fails, the fork is made again: it may have
+    been left halfway."""
+    answer: MembersOnNodes | Rejection | None = None
     try:
         search: GroupSearch = plugin.pod_group_post_filter(failure)
-        answer: MembersPlaced | Rejection | None = None
         while True:
             question = next(search) if answer is None else search.send(answer)
             if not isinstance(question, PodsLeave):
                 return Rejection((unusable("PodGroupPostFilter", plugin.name, question),), Code.Error)
-            aside.take(question.pods)
-            answer = yield from _try_again(attempt, aside)
+            _end(answer)
+            answer = yield from _try_again(attempt, question.priority)
     except StopIteration as end:
+        _end(answer)
         if isinstance(end.value, GroupRoom | Rejection):
             return end.value
         return Rejection((unusable("PodGroupPostFilter", plugin.name, end.value),), Code.Error)
     except (AttemptError, PluginError) as fault:
+        attempt.core.without_lower.drop()
         return Rejection((str(fault),), Code.Error)
     except Exception as fault:  # a plugin may raise anything: the group fails, and the plugin is named
+        attempt.core.without_lower.drop()
         return Rejection((plugin_fault("PodGroupPostFilter", plugin.name, fault),), Code.Error)
-    finally:
-        aside.restore()
 
 
-def _try_again(attempt: GroupAttempt, aside: "PodsAside") -> Steps["MembersOnNodes | Rejection"]:
-    """Try the group on the cluster as it is now, without a trace."""
-    unseen = replace(attempt.core, observer=Observer(), tell=None, deciding=deciding)
-    again = GroupAttempt(unseen, attempt.runner, attempt.root, attempt.entries, attempt.seed)
+def _end(answer: "MembersOnNodes | Rejection | None") -> None:
+    if isinstance(answer, MembersOnNodes):
+        answer.take_away_again()
+
+
+def _try_again(attempt: GroupAttempt, priority: int) -> Steps["MembersOnNodes | Rejection"]:
+    """Try the group without a trace on the cluster without the pods below this priority."""
+    core, without = attempt.core, attempt.core.without_lower
+    unseen = replace(
+        core,
+        cluster=without.settle(core.cluster, priority),
+        cache=without.cache,
+        observer=Observer(),
+        tell=None,
+        deciding=deciding,
+    )
+    again = GroupAttempt(unseen, without.runner(attempt.runner), attempt.root, attempt.entries, attempt.seed)
     results = yield from again.steps()
     again.give_back(results)
     status = results[attempt.root].status
     if not status.is_success:
         return Rejection((status.message,), status.code)
-    return MembersOnNodes(again, again.successful(attempt.root, results), aside)
+    return MembersOnNodes(attempt, again, again.successful(attempt.root, results))
 
 
 class MembersOnNodes:
     """Members of a group with the nodes that were found for them. They hold no room between two questions."""
 
-    def __init__(self, attempt: GroupAttempt, members: Sequence[Member], aside: "PodsAside") -> None:
-        self._attempt = attempt
+    def __init__(self, attempt: GroupAttempt, again: GroupAttempt, members: Sequence[Member]) -> None:
+        """`attempt` is the one on the cluster as it is, `again` the one without pods of lower priority."""
+        self._again = again
         self._members = members
-        self._aside = aside
-        self._row_book = attempt.core.cluster.nodes.row_book
+        self._table = again.core.cluster.nodes
+        self._row_book = self._table.row_book
         self._by_row: dict[int, list[Member]] = {}
         for member in members:
             self._by_row.setdefault(self._row_book[member.node or ""], []).append(member)
-        self._are_apart = _read_their_rows(attempt, members)
-        """Whether a pod matters to no member but those on its own node."""
+        self._are_apart, self._counted = _rows_beyond_own(attempt, members)
+        self._spare = spare_room(again, self._by_row) if self._are_apart else None
+        """None: members have to be asked about."""
+        self._back: list[Pod] = []
+        """Pods that came back."""
 
     @property
     def nodes(self) -> Mapping[str, str]:
         return {member.entry.key: member.node or "" for member in self._members}
 
+    @cached_property
+    def rows(self) -> Set[int] | None:
+        return None if self._counted is None else self._counted | self._by_row.keys()
+
     def reprieve(self, pods: Sequence[Pod]) -> bool:
         """Put pods back if the members fit on their nodes with them. Members are asked about one after another, each with
         those before it in place."""
-        self._aside.put_back(pods)
-        members = self._concerned(pods)
+        if self._spare is not None:
+            return self._spare.take(pods)
+        matter = [pod for pod in pods if self.rows is None or self._row_book.get(pod.spec.node_name) in self.rows]
+        if not matter:
+            return True
+        for pod in matter:
+            self._table.place(pod, pod.spec.node_name)
+        members = self._concerned(matter)
         fits = True
         try:
             for member in members:
                 fits = fits and self._holds(member)
         finally:
-            give_back(self._attempt.core, members)
-        if not fits:
-            self._aside.take(pods)
+            give_back(self._again.core, members)
+        if fits:
+            self._back += matter
+        else:
+            _take_off(self._table, matter)
         return fits
+
+    def take_away_again(self) -> None:
+        """The search is over: all pods of lower priority have left again."""
+        _take_off(self._table, self._back)
+        self._back = []
 
     def _concerned(self, pods: Sequence[Pod]) -> Sequence[Member]:
         """Hot: where filters look at one node at a time, the members on other nodes need not be asked about."""
-        if not self._are_apart or any(map(_keeps_others_away, pods)):
+        if not self._are_apart:
             return self._members
-        rows = dict.fromkeys(self._row_book.get(pod.spec.node_name, -1) for pod in pods)
+        rows = dict.fromkeys(self._row_book[pod.spec.node_name] for pod in pods)
         return [member for row in rows for member in self._by_row.get(row, ())]
 
     def _holds(self, member: Member) -> bool:
         """Hold the room of a member on its node, if it fits there now."""
-        core, runner = self._attempt.core, self._attempt.runner
-        within = np.zeros(core.cluster.nodes.height, np.bool_)
-        within[self._row_book[member.node or ""]] = True
-        options = replace(core.options, within=within, extenders=())
-        decision = at_once(deciding(runner, member.entry.pod, core.cluster, options, member.seed, None))
-        if not isinstance(decision, Placement):
+        core, runner, found = self._again.core, self._again.runner, member.node or ""
+        row = self._row_book[found]
+        try:
+            tried = runner.open(member.entry.pod, core.cluster, member.seed)
+            narrowing = tried.pre_filter()
+            if isinstance(narrowing, PodRejected) or not narrowing.includes(found, row):
+                return False
+            if not passes_alone(tried, row, core.cluster.nominated):
+                return False
+        except AttemptError:
             return False
-        found, member.failure = member.node, None
-        hold_found(core, runner, member, decision)
+        placement, member.failure = Placement(found, row), None
+        placement.context = tried.context
+        hold_found(core, runner, member, placement)
         holds, member.node = member.failure is None, found
         return holds
 
 
-def _read_their_rows(attempt: GroupAttempt, members: Sequence[Member]) -> bool:
-    """Whether the filters that have a say about these members look at the pods of one node at a time."""
+def _take_off(nodes: NodeTable, pods: Sequence[Pod]) -> None:
+    for pod in reversed(pods):
+        nodes.displace(pod.id)
+
+
+def _rows_beyond_own(attempt: GroupAttempt, members: Sequence[Member]) -> tuple[bool, Set[int] | None]:
+    """Whether a pod matters to no member but those on its own node; and the rows with pods that may matter to members on
+    other nodes, because filters count them there (None: any row).
+
+    The members are asked about on the cluster as it is. A filter that counts no pod there counts none after some have left.
+    """
     runner, cluster = attempt.runner, attempt.core.cluster
+    found: set[int] = set()
+    are_apart = True
     for member in {(id(m.entry.pod.shape), id(m.entry.pod.label_set)): m for m in members}.values():
         try:
             tried = runner.open(member.entry.pod, cluster, member.seed)
             tried.pre_filter()
-            if any(runner.filter_reads[index] > Reads.ROW for index, _ in tried.active_filters()):
-                return False
+            for index, plugin in tried.active_filters():
+                if runner.filter_reads[index] > Reads.ROW:
+                    rows = counted_rows(plugin, tried.context, cluster.nodes.tallies)
+                    if rows is None:
+                        return False, None
+                    are_apart = False
+                    found.update(np.flatnonzero(rows).tolist())
         except AttemptError:
-            return False
-    return True
-
-
-def _keeps_others_away(pod: Pod) -> bool:
-    """Whether a pod may matter to pods on other nodes because of its own anti-affinity."""
-    return pod.spec.affinity is not None and pod.spec.affinity.pod_anti_affinity is not None
-
-
-class PodsAside:
-    """Takes pods off their nodes for a while. What is kept of rows that are touched is worked out again."""
-
-    def __init__(self, nodes: NodeTable) -> None:
-        self._nodes = nodes
-        self._away: dict[str, Pod] = {}
-        self._before: dict[int, list[Pod]] = {}
-        """The pods of rows that were touched, in their order: decisions may depend on it."""
-
-    def take(self, pods: Sequence[Pod]) -> None:
-        """Take pods off their nodes. The order of pods on each row is noted, to restore it at the end."""
-        for pod in pods:
-            row = self._nodes.row_of_pod(pod.id)
-            if row is not None:
-                self._before.setdefault(row, list(self._nodes.pods_on[row]))
-                self._away[pod.id] = self._nodes.displace(pod.id)
-
-    def put_back(self, pods: Sequence[Pod]) -> None:
-        for pod in pods:
-            away = self._away.pop(pod.id, None)
-            if away is not None:
-                self._nodes.place(away, away.spec.node_name)
-
-    def restore(self) -> None:
-        """Put all pods back, in the order of before."""
-        self.put_back(list(self._away.values()))
-        for row, pods in self._before.items():
-            self._nodes.pods_on[row][:] = pods
-            self._nodes.pod_touches.note(row)
+            return False, None
+    return are_apart, found
