@@ -1,6 +1,7 @@
 """The short way to the best placement: the same outcome as a trial in every one of them, from slots."""
 
 import operator
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -35,7 +36,8 @@ gangs = st.tuples(
 """CPUs of each member, of one shape or of several, and minCount (0: a basic group)."""
 
 
-def a_world(listed: list[Any], busy: list[Any], is_seeded: bool) -> GangWorld:
+def a_world(listed: list[Any], busy: list[Any], is_seeded: bool, promised: Sequence[Any] = ()) -> GangWorld:
+    """`promised` pods are nominated to nodes, and are not tried."""
     world = GangWorld(RACK_GATES)
     world.core.options = replace(world.core.options, tie_break=by_seed if is_seeded else lowest_name)
     for index, (rack, cpu, pods, is_tainted) in enumerate(listed):
@@ -46,6 +48,10 @@ def a_world(listed: list[Any], busy: list[Any], is_seeded: bool) -> GangWorld:
         node = f"n{place % len(listed)}"
         metadata = {"uid": f"uid-old-{index}"}
         world.driver.create(a_pod(f"old-{index}", cpu=str(cpu), nodeName=node, metadata=metadata))
+    for index, (place, cpu) in enumerate(promised):
+        about = {"status": {"nominatedNodeName": f"n{place % len(listed)}"}, "schedulingGates": [{"name": "gate"}]}
+        world.pod(f"promised-{index}", cpu=str(cpu), **about)
+        assert world.core.queue.nominations.node_of(f"uid-promised-{index}") == f"n{place % len(listed)}"
     world._settle()
     return world
 
@@ -70,14 +76,15 @@ def play(world: GangWorld, wanted: list[Any]) -> list[object]:
     st.lists(running, max_size=4),
     st.lists(gangs, min_size=1, max_size=3),
     st.booleans(),
+    st.lists(running, max_size=2),
 )
 def test_the_short_way_ends_where_all_trials_end(
-    listed: list[Any], busy: list[Any], wanted: list[Any], is_seeded: bool
+    listed: list[Any], busy: list[Any], wanted: list[Any], is_seeded: bool, promised: list[Any]
 ) -> None:
-    short = play(a_world(listed, busy, is_seeded), wanted)
+    short = play(a_world(listed, busy, is_seeded, promised), wanted)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(placements_module, "count_candidates", no_short_way)
-        assert play(a_world(listed, busy, is_seeded), wanted) == short
+        assert play(a_world(listed, busy, is_seeded, promised), wanted) == short
 
 
 @settings(max_examples=examples(60), deadline=None)

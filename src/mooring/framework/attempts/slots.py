@@ -105,13 +105,13 @@ def pods_left(nodes: NodeTable, crowd: Crowd | None = None) -> Ints:
     return left
 
 
-def demands_of(attempt: Attempt) -> list[ResourceDemand] | None:
+def demands_of(attempt: Attempt, left_out: Reads | None = None) -> list[ResourceDemand] | None:
     """Collect the ResourceDemand of each active filter that reads the pods on nodes; None if a filter reads more than sums.
-    Raises AttemptError."""
+    Filters that read `left_out` do not count. Raises AttemptError."""
     found = []
     for index, plugin in active_filters(attempt):
         reads = attempt.runner.filter_reads[index]
-        if reads <= Reads.NODE:
+        if reads <= Reads.NODE or reads is left_out:
             continue
         demand = demand_of(plugin, attempt.context) if reads is Reads.TOTALS else None
         if demand is None:

@@ -100,13 +100,15 @@ def _fitting(
 ) -> Ints | None:
     """For each placement how many members fit at most: those of each shape as if they were alone; None: more than sums
     decides about some of them."""
+    if any(core.cluster.nominated.node_of(pod.id) is not None for pod in group.pods):
+        return None  # a member need not leave room for itself, so members of one shape may differ
     rows = group.rows_of(placements)
     fitting = np.zeros(len(placements), np.int64)
     members = Counter(id(pod.shape) for pod in group.pods)
     for pod in {id(pod.shape): pod for pod in group.pods}.values():
         try:
             attempt = runner.open(pod, core.cluster, seed)
-            slots = count_slots(attempt) if not core.cluster.nominated else None
+            slots = count_slots(attempt)
         except AttemptError:
             return None  # the trial says it, in the name of the member that it happens to
         if slots is None or has_binding_work(runner, attempt):

@@ -140,10 +140,12 @@ class MembersOnNodes:
         for member in members:
             self._by_row.setdefault(self._row_book[member.node or ""], []).append(member)
         self._are_apart, self._counted = _rows_beyond_own(attempt, members)
-        self._spare = spare_room(again, self._by_row) if self._are_apart else None
-        """None: members have to be asked about."""
+        self._spare = None if self._counted is None else spare_room(again, self._by_row)
+        """None: more than sums decides about members beside pods that count for none of them."""
         self._back: list[Pod] = []
         """Pods that came back."""
+        self._unplaced: list[Pod] = []
+        """Pods that came back, of which the table need not know before the next question to filters."""
 
     @property
     def nodes(self) -> Mapping[str, str]:
@@ -156,14 +158,27 @@ class MembersOnNodes:
     def reprieve(self, pods: Sequence[Pod]) -> bool:
         """Put pods back if the members fit on their nodes with them. Members are asked about one after another, each with
         those before it in place."""
-        if self._spare is not None:
-            return self._spare.take(pods)
         matter = [pod for pod in pods if self.rows is None or self._row_book.get(pod.spec.node_name) in self.rows]
-        if not matter:
-            return True
-        for pod in matter:
+        if self._spare is not None and not self._count(matter):
+            fits = self._spare.take(matter)
+            self._unplaced += matter if fits else ()
+            return fits
+        fits = self._fit_beside(matter)
+        if fits and self._spare is not None:
+            self._spare.take(matter)
+        return fits
+
+    def _count(self, pods: Sequence[Pod]) -> bool:
+        """Whether pods may matter to members on other nodes."""
+        return self._counted is None or any(self._row_book[pod.spec.node_name] in self._counted for pod in pods)
+
+    def _fit_beside(self, pods: Sequence[Pod]) -> bool:
+        """Put pods back into the table if the filters let the members be beside them."""
+        for pod in (*self._unplaced, *pods):
             self._table.place(pod, pod.spec.node_name)
-        members = self._concerned(matter)
+        self._back += self._unplaced
+        self._unplaced = []
+        members = self._concerned(pods)
         fits = True
         try:
             for member in members:
@@ -171,9 +186,9 @@ class MembersOnNodes:
         finally:
             give_back(self._again.core, members)
         if fits:
-            self._back += matter
+            self._back += pods
         else:
-            _take_off(self._table, matter)
+            _take_off(self._table, pods)
         return fits
 
     def take_away_again(self) -> None:

@@ -10,7 +10,7 @@ from mooring.cluster.columns.kernels import Ints
 from mooring.cluster.columns.resource_amounts import places_of
 from mooring.framework.attempts.attempt import PodRejected
 from mooring.framework.attempts.slots import demands_of
-from mooring.framework.contract.points import ResourceDemand
+from mooring.framework.contract.points import Reads, ResourceDemand
 from mooring.framework.kept.asking import AttemptError
 from mooring.model.pod import Pod
 from mooring.scheduler.groups.group_placements import GroupAttempt, has_binding_work
@@ -60,7 +60,7 @@ class SpareRoom:
 
 def spare_room(attempt: GroupAttempt, by_row: Mapping[int, Sequence[Member]]) -> SpareRoom | None:
     """The room beside the members, which have been tried in this attempt and hold nothing now. None: more than sums decides
-    about a member.
+    about a member. Filters that read the whole cluster are left out: pods that they count are not for SpareRoom.
 
     A member fits if what it asks for is there after the pods on the node, the members before it and nominated pods.
     """
@@ -116,7 +116,7 @@ def _demands(attempt: GroupAttempt, members: Sequence[Member]) -> dict[int, list
             narrowing = tried.pre_filter()
             if isinstance(narrowing, PodRejected) or narrowing.names is not None or tried.context.is_resize:
                 return None
-            demands = demands_of(tried)
+            demands = demands_of(tried, Reads.CLUSTER)
         except AttemptError:
             return None
         if demands is None or has_binding_work(runner, tried):
