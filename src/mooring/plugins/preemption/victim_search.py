@@ -109,7 +109,8 @@ def split_by_budget(pods: Iterable[Pod], budgets: Sequence[Budget]) -> tuple[lis
     breaking: list[Pod] = []
     others: list[Pod] = []
     for pod in leaving:
-        (breaking if breaks_budget(pod, budgets, left) else others).append(pod)
+        protecting = [i for i, budget in enumerate(budgets) if budget.matches(pod)]
+        (breaking if breaks_budget(pod, budgets, left, protecting) else others).append(pod)
     return breaking, others
 
 
@@ -124,11 +125,12 @@ def is_being_preempted(pod: Pod) -> bool:
     )
 
 
-def breaks_budget(pod: Pod, budgets: Sequence[Budget], left: list[int]) -> bool:
-    """Whether the eviction of the pod breaks a disruption budget. `left` holds the evictions that each budget still allows,
-    and is counted down here. Parity: the pod takes nothing from the budgets behind the first one that it breaks."""
-    for i, budget in enumerate(budgets):
-        if budget.matches(pod) and pod.name not in budget.disrupted:
+def breaks_budget(pod: Pod, budgets: Sequence[Budget], left: list[int], protecting: Iterable[int]) -> bool:
+    """Whether the eviction of the pod breaks one of the disruption budgets that protect it, which `protecting` has the places
+    of. `left` holds the evictions that each budget still allows, and is counted down here. Parity: the pod takes nothing from
+    the budgets behind the first one that it breaks."""
+    for i in protecting:
+        if pod.name not in budgets[i].disrupted:
             left[i] -= 1
             if left[i] < 0:
                 return True
