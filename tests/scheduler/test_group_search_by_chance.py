@@ -15,10 +15,13 @@ from hypothesis import strategies as st
 from build import a_node, a_pod
 from gangs import GROUP_GATES, GangWorld, a_composite, a_group, a_member
 from how_many import examples
+from mooring.framework.contract.context import SchedulingContext
 from mooring.framework.contract.group_points import GroupFitError, GroupRoom, PodGroupPostFilterPlugin
+from mooring.framework.contract.points import Codes, FilterPlugin, ReservePlugin, Rows
 from mooring.framework.contract.status import Rejection
 from mooring.model.pod import Pod
 from mooring.model.workloads import PodDisruptionBudget
+from mooring.plugins.builtin import in_tree
 from mooring.scheduler.decide import deciding
 from mooring.scheduler.decision import Placement
 from mooring.scheduler.extender_steps import Steps, at_once
@@ -275,3 +278,56 @@ def test_searches_on_a_kept_fork_find_what_plain_searches_find(case: dict[str, A
         where = play(case).where()
     with searching(is_plain=True) as plain:
         assert (play(case).where(), plain.said) == (where, found.said)
+
+
+# ---- plugins that raise
+
+
+class Failing(FilterPlugin, ReservePlugin):
+    """Raises in the call with the number `at`, counted over Filter and Reserve for members."""
+
+    name = "Failing"
+    at, calls = 0, 0
+
+    def __init__(self, args: object, handle: object) -> None:
+        pass
+
+    def _count(self, context: SchedulingContext) -> None:
+        cls = type(self)
+        cls.calls += context.pod.group_key is not None
+        if cls.calls == cls.at:
+            cls.calls += 1
+            raise ValueError("oh no")
+
+    def filter(self, context: SchedulingContext, rows: Rows) -> Codes | None:
+        self._count(context)
+        return None
+
+    def rejection(self, context: SchedulingContext, code: int) -> Rejection:
+        raise AssertionError("no node is rejected")
+
+    def reserve(self, context: SchedulingContext, node_name: str) -> None:
+        self._count(context)
+
+    def unreserve(self, context: SchedulingContext, node_name: str) -> None:
+        pass
+
+
+@pytest.mark.parametrize("at", range(1, 16))
+def test_a_plugin_that_raises_leaves_the_cluster_as_it_was(at: int) -> None:
+    """The filter reads the whole cluster, so all units are tried. The group goes later all the same."""
+    plugin = type("Failing", (Failing,), {"at": at})
+    registry = in_tree()
+    registry.register(plugin)
+    world = GangWorld(GROUP_GATES, registry, enabled=["Failing"])
+    for number in range(2):
+        world.node(f"n{number}", "2")
+    for number in range(4):
+        world.pod(f"low-{number}", cpu="1")
+    world.driver.create(a_group("gang", 2, uid="uid-gang", priority=10))
+    with searching(is_plain=False) as found:
+        world.members("m0", "m1", priority=10, cpu="1")
+        world.wait(60)
+    assert found.said
+    assert plugin.calls >= at
+    assert {"m0", "m1"} <= world.where().keys()
