@@ -9,6 +9,7 @@ import pytest
 from command import as_manifest, mooring
 
 from build import a_node, a_pod
+from mooring.sim.scenario import measure_with_queue
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 
@@ -252,6 +253,13 @@ def test_a_workload_is_written_with_its_templates(
     pods = {f"{item['metadata'].get('namespace')}/{item['metadata']['name']}": item for item in written["objects"]}
     requests = {json.dumps(pods[key]["spec"]["containers"][0].get("resources")) for key in written["pods"]}
     assert len(requests) == templates
+
+
+@pytest.mark.parametrize("kind", ["group-preemption", "whole-groups"])
+def test_groups_that_preempt_are_tried_again_until_all_are_bound(kind: str, tmp_path: Path) -> None:
+    written = Workload(kind, 12, 48, 16, queue=True).write(tmp_path).read_bytes()
+    figures = measure_with_queue(written)
+    assert (figures.scheduled, figures.failed) == (16, 0)
 
 
 def test_preemption_is_part_of_what_is_compared() -> None:
