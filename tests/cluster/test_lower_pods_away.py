@@ -54,7 +54,7 @@ def carry_out(cluster: Cluster, change: tuple[Any, ...]) -> None:
                 new = a_member(old.name, key.rpartition("/")[2], **about) if key else alone
                 assert nodes.exchange(new.with_node(old.spec.node_name))
         case ("group", name, priority, is_nested):
-            parent = {"parentCompositePodGroupName": "tree"} if is_nested else {}
+            parent: dict[str, Any] = {"parentCompositePodGroupName": "tree"} if is_nested else {}
             cluster.put(a_group(name, priority=priority, **parent))
         case ("tree", priority):
             cluster.put(a_composite("tree", priority=priority))

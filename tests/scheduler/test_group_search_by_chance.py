@@ -316,7 +316,7 @@ class Failing(FilterPlugin, ReservePlugin):
 @pytest.mark.parametrize("at", range(1, 16))
 def test_a_plugin_that_raises_leaves_the_cluster_as_it_was(at: int) -> None:
     """The filter reads the whole cluster, so all units are tried. The group goes later all the same."""
-    plugin = type("Failing", (Failing,), {"at": at})
+    plugin: type[Failing] = type("Failing", (Failing,), {"at": at})
     registry = in_tree()
     registry.register(plugin)
     world = GangWorld(GROUP_GATES, registry, enabled=["Failing"])
