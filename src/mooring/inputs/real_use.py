@@ -1,4 +1,4 @@
-"""What pods and nodes really use, beside what is requested: from metrics-server, from Prometheus, or from a file.
+"""Reads the real use of pods and nodes, beside what is requested: from metrics-server, from Prometheus, or from a file.
 
 No decision depends on it. Questions show it where a request is far above use, and the dashboard on its map.
 """
@@ -36,13 +36,13 @@ QUERIES = {
     "nodeCpu": 'sum by (node) (rate(container_cpu_usage_seconds_total{container!=""}[5m]))',
     "nodeMemory": 'sum by (node) (container_memory_working_set_bytes{container!=""})',
 }
-"""What Prometheus is asked, with the names that every kubelet exports: cores, and bytes. The label `node` is what most
+"""Queries for Prometheus, with the names that every kubelet exports: cores, and bytes. The label `node` is what most
 installations give to the metrics of a kubelet."""
 OF_PODS, OF_NODES = ("cpu", "memory"), ("nodeCpu", "nodeMemory")
 
 
 class InUse(NamedTuple):
-    """What the containers of one pod, or the pods of one node, use together."""
+    """The use of one pod by its containers, or of one node by its pods."""
 
     cpu_milli: int
     memory_bytes: int

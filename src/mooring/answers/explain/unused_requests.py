@@ -22,8 +22,8 @@ LEAST = {"cpu": 500, "memory": 512 << 20}
 
 
 class UnusedRequest(msgspec.Struct, frozen=True, rename="camel"):
-    """What the pods of one workload request of a resource, and what they use. Amounts are in the units of the resource: cpu
-    in milli, memory in bytes."""
+    """The pods of one workload request an amount of a resource, and use another. Amounts are in the units of the resource:
+    cpu in milli, memory in bytes."""
 
     workload: str
     """`Deployment shop/web`, or the pod itself."""
