@@ -1,5 +1,6 @@
 """The node table against a model of plain dictionaries, through random changes; and its logs, orders and images."""
 
+import random
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -886,6 +887,24 @@ def test_rank_goes_by_name() -> None:
     table.remove_node("a")
     table.put_node(a_node("d"))
     assert [table.order.name_rank(table.row_book, table.capacity)[table.row_book[name]] for name in "bcd"] == [0, 1, 2]
+
+
+def test_names_are_in_order_after_every_few_nodes_that_come_and_go() -> None:
+    dice, table = random.Random(3), NodeTable()
+    names = [f"n{number}" for number in range(60)]
+    for name in dice.sample(names, 40):
+        table.put_node(a_node(name))
+    for _ in range(60):
+        for name in dice.sample(names, dice.choice((1, 2, 3, 20))):
+            if name in table.row_book:
+                table.remove_node(name)
+            if dice.random() < 0.7:
+                table.put_node(a_node(name))
+        there = sorted(table.row_book)
+        assert [table.names[row] for row in table.rows_by_name()] == there
+        assert [int(table.name_rank()[table.row_book[name]]) for name in there] == [*range(len(there))]
+        in_rows = [name for _, name in sorted((row, name) for name, row in table.row_book.items())]
+        assert table.is_named_by_row() == (in_rows == there)
 
 
 # ---- images

@@ -4,6 +4,7 @@ go through them.
 Upstream's node tree does the latter, so that a search which stops early has seen nodes of all zones.
 """
 
+from bisect import bisect_left
 from collections.abc import Mapping
 from functools import lru_cache
 
@@ -15,6 +16,8 @@ from mooring.model.names import BETA_REGION, BETA_ZONE, REGION, ZONE
 _ZONES = (BETA_ZONE, ZONE)
 """The deprecated label comes first, as in upstream's GetZoneKey."""
 _REGIONS = (BETA_REGION, REGION)
+_MANY = 8
+"""If one node in so many came or went, or more, all names are sorted anew."""
 
 
 class NodeOrder:
@@ -25,6 +28,10 @@ class NodeOrder:
         self._zones: dict[tuple[str, str], dict[str, None]] = {}
         self._rank: NDArray[np.int64] = np.zeros(0, np.int64)
         self._by_name: NDArray[np.intp] = np.zeros(0, np.intp)
+        self._names: tuple[list[str], NDArray[np.intp]] | list[str] = []
+        """The names of `_by_name`, or some names with their places in this order: as a rule no node comes or goes then."""
+        self._changed: dict[str, None] | None = None
+        """The names that came or went since `name_rank` was made. None: it never was."""
         self.ranked_rows = 0
         """How many rows `name_rank` was made for; 0: it is to be made anew."""
         self.is_by_row = True
@@ -35,11 +42,16 @@ class NodeOrder:
 
     def add(self, name: str, labels: Mapping[str, str]) -> None:
         self._enter(name, zone_of(labels))
-        self.ranked_rows, self._stale = 0, True
+        self._note_change(name)
 
     def remove(self, name: str) -> None:
         self._leave(name)
+        self._note_change(name)
+
+    def _note_change(self, name: str) -> None:
         self.ranked_rows, self._stale = 0, True
+        if self._changed is not None:
+            self._changed[name] = None
 
     def relabel(self, name: str, labels: Mapping[str, str]) -> None:
         """Parity: a node that changes zone goes to the end of the new one, but the list made before stays in use."""
@@ -55,17 +67,45 @@ class NodeOrder:
     def name_rank(self, row_book: Mapping[str, int], capacity: int) -> NDArray[np.int64]:
         """For each row the position of its node among all node names, sorted."""
         if self.ranked_rows != capacity:
+            if self._changed is None or len(self._changed) * _MANY > len(self._by_name):
+                self._sort_all(row_book)
+            else:
+                self._sort_in(self._changed, row_book)
             self._rank = np.full(capacity, capacity, np.int64)
-            known = row_book
-            if len(row_book) > len(self._zone_of):  # pods on nodes that are gone have rows, too
-                known = {name: row for name, row in row_book.items() if name in self._zone_of}
-            names, rows = list(known), np.fromiter(known.values(), np.intp, len(known))
-            # Hot: to sort places, instead of names that are looked up then, takes half of the time for 400,000 nodes.
-            self._by_name = rows[sorted(range(len(names)), key=names.__getitem__)]
-            self._rank[self._by_name] = np.arange(len(names))
-            self.is_by_row = bool((np.diff(self._rank[self._rank < capacity]) > 0).all())
-            self.ranked_rows = capacity
+            self._rank[self._by_name] = np.arange(len(self._by_name))
+            self.is_by_row = bool((self._by_name[1:] > self._by_name[:-1]).all())
+            self.ranked_rows, self._changed = capacity, {}
         return self._rank
+
+    def _sort_all(self, row_book: Mapping[str, int]) -> None:
+        known = row_book
+        if len(row_book) > len(self._zone_of):  # pods on nodes that are gone have rows, too
+            known = {name: row for name, row in row_book.items() if name in self._zone_of}
+        names, rows = list(known), np.fromiter(known.values(), np.intp, len(known))
+        # Hot: to sort places, instead of names that are looked up then, takes half of the time for 400,000 nodes.
+        places = np.array(sorted(range(len(names)), key=names.__getitem__), np.intp)
+        self._by_name, self._names = rows[places], (names, places)
+
+    def _sort_in(self, changed: Mapping[str, None], row_book: Mapping[str, int]) -> None:
+        """Take the names that came or went out of the order, and those that are there into it.
+
+        Hot: a plan tries nodes that it adds and removes again. To sort 20,000 names anew took 5.7 of its 47 s.
+        """
+        if isinstance(self._names, tuple):
+            unsorted, order = self._names
+            self._names = [*map(unsorted.__getitem__, order.tolist())]
+        names = self._names
+        places = [(bisect_left(names, name), name) for name in changed]
+        gone = sorted(place for place, name in places if names[place : place + 1] == [name])
+        for place in reversed(gone):
+            del names[place]
+        came = sorted(name for name in changed if name in self._zone_of)
+        there = np.delete(self._by_name, gone)
+        self._by_name = np.insert(
+            there, [bisect_left(names, name) for name in came], [row_book[name] for name in came]
+        ).astype(np.intp, copy=False)
+        for name in came:
+            names.insert(bisect_left(names, name), name)
 
     def rows_by_name(self, row_book: Mapping[str, int], capacity: int) -> NDArray[np.intp]:
         """The rows of all nodes, sorted by the names of their nodes."""
