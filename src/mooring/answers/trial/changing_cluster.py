@@ -330,7 +330,7 @@ def moment_of(cluster: ChangingCluster) -> ClusterMoment:
     places = {pod.key: pod.spec.node_name for pod in pods}
     scheduler = cluster.simulated.scheduler
     for pod in pods:
-        counted = scheduler.placed(pod.id) if not pod.spec.node_name else None
+        counted = None if pod.spec.node_name else scheduler.placed(pod.id)
         if counted is not None and scheduler.waiting.get(pod.id) is None:
             places[pod.key] = counted.spec.node_name  # a Bind plugin bound it without the driver
     return ClusterMoment(places, utilisation_of(cluster.simulated.cluster.nodes), _groups(cluster, pods, places))
@@ -346,7 +346,7 @@ def with_siblings(pods: Iterable[Pod]) -> list[Pod]:
 
 
 def _groups(cluster: ChangingCluster, pods: Sequence[Pod], places: Mapping[str, str]) -> dict[str, GroupState]:
-    states = group_states(cluster.simulated.cluster, [(pod, places[pod.key]) for pod in pods])
+    states = group_states(cluster.simulated.cluster, ((pod, places[pod.key]) for pod in pods))
     for state in states.values():
         if not state.is_placed:
             state.message = group_reason(why_pending(cluster, key) for key, node in state.nodes.items() if not node)
