@@ -6,7 +6,6 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from time import perf_counter_ns
-from typing import TypeGuard
 
 import msgspec
 
@@ -97,8 +96,9 @@ class SimulatedCluster:
         self.longest_backoff_s = config.pod_max_backoff_seconds
         self.scheduler = self._build(config, registry, gates, record_to)
         self.driver = Driver(self.clock, self.scheduler, with_versions=True)
-        self.pending = [item for item in objects if _is_pending(item)]
-        self.finished = [item for item in objects if isinstance(item, Pod) and item.is_finished]
+        pods = [item for item in objects if isinstance(item, Pod)]
+        self.pending = [pod for pod in pods if not pod.spec.node_name and not pod.is_finished]
+        self.finished = [pod for pod in pods if pod.is_finished]
         self.choices: dict[str, Placement] = {}
         """The last placement of each pod by key, if `records`: a day with millions of pods keeps none."""
         self.diagnoses: dict[str, Diagnosis] = {}
@@ -119,14 +119,14 @@ class SimulatedCluster:
         """Called with each victim."""
         self.faults: dict[str, str] = {}
         """Faults that the scheduler reported: a sentence -> its cause."""
-        self._pods = {item.key: item for item in objects if isinstance(item, Pod)}
+        self._pods = {pod.key: pod for pod in pods}
         self.stories.follow(self.scheduler)
         self.scheduler.decide_with(self._deciding)
         self.driver.on_evicted = self._evicted
         volumes = VolumeController(self.driver)
         self.driver.on_changed = volumes.changed
         self.driver.on_removed = ClaimController(self.driver).removed
-        self._set_up(objects)
+        self._set_up(objects, pods)
         volumes.begin()
 
     def _build(
@@ -224,12 +224,13 @@ class SimulatedCluster:
             notes[LISTED_FAULTS:] = [f"... and {count(len(notes) - LISTED_FAULTS, 'more fault')} of this kind"]
         return notes
 
-    def _set_up(self, objects: Sequence[KubeObject]) -> None:
+    def _set_up(self, objects: Sequence[KubeObject], pods: Sequence[Pod]) -> None:
         """Create nodes first, then everything else but the pending pods. Raises InputError."""
-        if problems := [*_shared_ids(objects)]:
+        if problems := [*_shared_ids(pods)]:
             raise InputError(problems)
-        there = sorted(objects, key=lambda item: not isinstance(item, Node))
-        self.driver.begin_with(item for item in there if not _is_pending(item))
+        waiting = {id(pod) for pod in self.pending}
+        others = (item for item in objects if not isinstance(item, Node) and id(item) not in waiting)
+        self.driver.begin_with([*(item for item in objects if isinstance(item, Node)), *others])
 
     def _deciding(
         self,
@@ -286,18 +287,14 @@ class SimulatedCluster:
         self.faults.setdefault(text, "" if error is None else describe(error))
 
 
-def _is_pending(item: KubeObject) -> TypeGuard[Pod]:
-    return isinstance(item, Pod) and not item.spec.node_name and not item.is_finished
-
-
-def _shared_ids(objects: Iterable[KubeObject]) -> Problems:
+def _shared_ids(pods: Sequence[Pod]) -> Problems:
     """Problems of pods that share a uid, such as a copy with a new name and the old uid."""
     first: dict[str, Pod] = {}
-    for item in objects:
-        other = first.setdefault(item.id, item) if isinstance(item, Pod) else item
-        if isinstance(item, Pod) and other is not item:
-            found = f"{show(item.id)}, which Pod {other.key} has"
-            yield Problem("metadata.uid", found, "a uid of its own, or empty", f"Pod {item.key}")
+    for pod in pods if len({pod.id for pod in pods}) < len(pods) else ():  # Hot: as a rule none do
+        other = first.setdefault(pod.id, pod)
+        if other is not pod:
+            found = f"{show(pod.id)}, which Pod {other.key} has"
+            yield Problem("metadata.uid", found, "a uid of its own, or empty", f"Pod {pod.key}")
 
 
 class VainRetries:

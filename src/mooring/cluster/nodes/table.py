@@ -185,15 +185,19 @@ class NodeTable:
         rows: list[int] = []
         rows_of: dict[PodShape, list[int]] = {}
         for pod in pods:
-            _work_out(pod)
-            row = self.row_book.get(pod.spec.node_name)
+            spec, counted = pod.spec, rows_of.get(pod.shape)
+            if counted is None:
+                counted = rows_of[pod.shape] = []
+            if not counted or spec.affinity is not None:  # terms depend on the namespace as well
+                _work_out(pod)
+            row = self.row_book.get(spec.node_name)
             if row is None:
-                row = self._take_row(pod.spec.node_name)
-            pod.spec.node_name = self.names[row]
+                row = self._take_row(spec.node_name)
+            spec.node_name = self.names[row]
             known[pod.id] = row
             self.pods_on[row].append(pod)
             rows.append(row)
-            rows_of.setdefault(pod.shape, []).append(row)
+            counted.append(row)
         self.amounts.add_many(rows_of)
         np.add.at(self.pod_count, np.array(rows, np.intp), 1)
         self.tallies.add_many(pods, rows)
