@@ -13,6 +13,7 @@ from mooring.framework import config
 from mooring.framework.attempts.attempt import Attempt, Narrowing
 from mooring.framework.attempts.runner import Runner
 from mooring.framework.contract.context import SchedulingContext
+from mooring.framework.contract.points import Codes, Rows
 from mooring.framework.kept import kept_answers
 from mooring.framework.kept.feasible import PASSED
 from mooring.framework.kept.kept_answers import DEFAULT_LIMIT_BYTES, KeptAnswers
@@ -21,6 +22,7 @@ from mooring.framework.kept.part_memo import PartMemo
 from mooring.model.pod import Pod
 from mooring.model.shape import PodPart
 from mooring.model.workloads import Service
+from mooring.plugins.resources.node_resources_fit import NodeResourcesFit
 from mooring.scheduler.decide import DecideOptions, decide
 from mooring.scheduler.decision import Placement
 from mooring.state.scheduler_assembly import build_runners
@@ -272,6 +274,31 @@ def test_a_row_that_comes_without_a_node_is_taken_in() -> None:
     world.decide(pod)
     world.cluster.nodes.place(a_pod("second", cpu="1"), "not-seen")
     world.decide(pod)
+
+
+@pytest.mark.parametrize(("reads_others", "passes"), [(False, 0), (True, 1)], ids=["its own", "also those of others"])
+def test_nodes_that_come_and_go_are_asked_about_alone_where_answers_are_about_the_own_row(
+    monkeypatch: pytest.MonkeyPatch, reads_others: bool, passes: int
+) -> None:
+    monkeypatch.setattr(NodeResourcesFit, "reads_other_nodes", reads_others)
+    profile = build_runners(config.default())["default-scheduler"].profile
+    world, pod = World(None), a_pod("p", cpu="1")
+    world.runner = Runner(profile, kept=world.kept)
+    world.decide(pod)
+    whole = NodeResourcesFit.filter
+    asked: list[Rows] = []
+
+    def filter_and_note(self: NodeResourcesFit, context: SchedulingContext, rows: Rows) -> Codes | None:
+        asked.append(rows)
+        return whole(self, context, rows)
+
+    monkeypatch.setattr(NodeResourcesFit, "filter", filter_and_note)
+    world.cluster.nodes.remove_node("n05")
+    world.cluster.put(a_node("large", cpu="500"))
+    found = decide(world.runner, pod, world.cluster, DecideOptions())
+    assert isinstance(found, Placement)
+    assert found.node == "large"
+    assert asked == [slice(0, NODES)] * passes
 
 
 def test_a_value_of_requests_is_built_anew_when_a_resource_gets_a_place() -> None:

@@ -108,7 +108,7 @@ class FloatColumns:
         self.position, self._node_position = nodes.touches.end, nodes.node_touches.end
         self.version = amounts.resources_version
         places = amounts.resources_version, len(amounts.allocatable)
-        layout = (nodes.capacity, nodes.height, nodes.node_set_version, *places)
+        layout = (nodes.capacity, nodes.height, *places)
         if rows is None or changed is None or layout != self._layout or len(rows) * 8 > nodes.height:
             self._layout = layout
             self._work_out_all()

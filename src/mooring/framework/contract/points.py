@@ -161,6 +161,9 @@ class Plugin(ABC):
     name: ClassVar[str]
     is_same_in_all_profiles: ClassVar[bool] = False
     """Whether kept answers depend on the class and the arguments alone: then profiles with equal arguments share them."""
+    reads_other_nodes: ClassVar[bool] = True
+    """Whether kept answers about a node may change when other nodes come or go. False: only rows that were touched are asked
+    about again then. Hot: a plan tries nodes that it adds and removes again."""
     is_in_range: ClassVar[bool] = False
     """Whether what `score` gives is in 0..100 by construction, so that it is not checked. Hot: 3 µs for 5,000 nodes."""
     needs_feasible: ClassVar[bool] = True

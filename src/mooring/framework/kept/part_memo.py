@@ -79,6 +79,11 @@ class PartQuestions:
         return all(each.reads <= Reads.NODE for each in (*self.filters, *self.summed, *self.normalized))
 
     @cached_property
+    def reads_other_nodes(self) -> bool:
+        """Whether an answer about a node may change when other nodes come or go."""
+        return any(each.plugin.reads_other_nodes for each in (*self.filters, *self.summed, *self.normalized))
+
+    @cached_property
     def answers_by_row(self) -> tuple[bool, bool]:
         """Whether a filter, and whether a score, defines how to answer about one row. Where none does, they are asked about a
         few rows at once: an array of one row takes as long as an array of six."""
@@ -149,14 +154,15 @@ class Bookmark(msgspec.Struct, gc=False):
             and self._height == nodes.height
         )
 
-    def take_news(self, nodes: NodeTable, log: RowLog) -> Rows | None:
+    def take_news(self, nodes: NodeTable, log: RowLog, by_row: bool = False) -> Rows | None:
         """The rows that changed since; None: nothing has changed. Until the next `move` nothing passes for taken in, because
         asking about them may raise.
 
-        All of them if that is no longer known, or if they are many. A row may be named twice: sorting them out would take
-        longer than asking about some of them twice.
+        All of them if nodes came or went, except `by_row`, where answers do not depend on other nodes; also if that is no
+        longer known, or if they are many. A row may be named twice: sorting them out would take longer than asking about
+        some of them twice.
         """
-        if self._node_set_version != nodes.node_set_version or self._height != nodes.height:
+        if self._height != nodes.height or (self._node_set_version != nodes.node_set_version and not by_row):
             self._height = -1
             return slice(0, nodes.height)
         if self._position == log.end:
@@ -322,7 +328,7 @@ class PartMemo:
         is_filter, nodes = point == PRE_FILTER, context.nodes
         log = nodes.node_touches if self.follows_nodes else nodes.touches
         at = self._filters_at if is_filter else self._scores_at
-        rows = at.take_news(nodes, log)
+        rows = at.take_news(nodes, log, not self.questions.reads_other_nodes)
         if rows is None:
             return
         few = few_rows(rows) if self.questions.answers_by_row[point] else None

@@ -40,6 +40,7 @@ class NodeAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin):
     name = "NodeAffinity"
     skips_resizes = True
     is_same_in_all_profiles = True
+    reads_other_nodes = False
 
     def __init__(self, args: Any, handle: Handle) -> None:
         del handle

@@ -28,6 +28,7 @@ class NodePorts(PreFilterPlugin, FilterPlugin):
     skips_resizes = True
     needs = (Need("filter", "preFilter", 'reading "PreFilterNodePorts" from cycleState: not found'),)
     is_same_in_all_profiles = True
+    reads_other_nodes = False
 
     def events(self) -> Sequence[Registration]:
         return (

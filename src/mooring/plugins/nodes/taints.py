@@ -48,6 +48,7 @@ class NodeUnschedulable(PreFilterPlugin, FilterPlugin):
     name = "NodeUnschedulable"
     skips_resizes = True
     is_same_in_all_profiles = True
+    reads_other_nodes = False
 
     def events(self) -> Sequence[Registration]:
         return (
@@ -90,6 +91,7 @@ class TaintToleration(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin
     skips_resizes = True
     needs = (Need("score", "preScore", 'failed to read "PreScoreTaintToleration" from cycleState: not found'),)
     is_same_in_all_profiles = True
+    reads_other_nodes = False
 
     def __init__(self, args: Any, handle: Handle) -> None:
         del args

@@ -18,6 +18,7 @@ class NodeResourcesBalancedAllocation(PreScorePlugin, ScorePlugin):
 
     name = "NodeResourcesBalancedAllocation"
     is_same_in_all_profiles = True
+    reads_other_nodes = False
     is_in_range = True
 
     def __init__(self, args: Any, handle: Handle) -> None:

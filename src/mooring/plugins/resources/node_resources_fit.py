@@ -94,6 +94,7 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
     name = "NodeResourcesFit"
     needs = (Need("filter", "preFilter", 'error reading "PreFilterNodeResourcesFit" from cycleState: not found'),)
     is_same_in_all_profiles = True
+    reads_other_nodes = False
     is_in_range = True
 
     def __init__(self, args: Any, handle: Handle) -> None:
