@@ -343,7 +343,10 @@ class _Intake:
         """Problems of objects that the input has twice."""
         first: dict[tuple[str, str], Manifest] = {}
         kept_twice = [manifest for manifest in self._workloads if manifest.kind not in KINDS]
-        for manifest in sorted((*self._objects, *kept_twice), key=lambda manifest: manifest.order):
+        every = (*self._objects, *kept_twice)
+        if len({(manifest.kind, manifest.object.key) for manifest in every}) == len(every):
+            return  # Hot: as a rule; to sort 220,000 objects took 0.4 s
+        for manifest in sorted(every, key=lambda manifest: manifest.order):
             other = first.setdefault((manifest.kind, manifest.object.key), manifest)
             if other is not manifest and other.place is not None:
                 text = f"the object is in {other.file}, {other.place.label}, already; remove one of the two"
