@@ -15,7 +15,7 @@ _SERVER_OWNED = ("uid", "resourceVersion", "generation", "creationTimestamp", "s
 _ENDING = ("deletionTimestamp", "deletionGracePeriodSeconds")
 """An object that was being deleted there lives again here."""
 _EARLY = (
-    *("Namespace", "PriorityClass", "RuntimeClass", "LimitRange", "StorageClass", "Node"),
+    *("CustomResourceDefinition", "Namespace", "PriorityClass", "RuntimeClass", "LimitRange", "StorageClass", "Node"),
     *("PersistentVolumeClaim", "PersistentVolume"),
 )
 """Kinds that admission looks up come first, and claims before volumes, which name the uid of their claim."""
@@ -65,7 +65,7 @@ def seed(api: ResourceApi, items: Iterable[JsonObject]) -> list[str]:
     written = list(items)
     for item in sorted((*_missing_namespaces(written), *written), key=_rank):
         kind, version = item.get("kind", ""), item.get("apiVersion", "")
-        resource = BY_KIND.get((version, kind))
+        resource = BY_KIND.get((version, kind)) or api.kinds.named(version, kind)
         if kind in _UNTOLD:
             continue
         if resource is None:

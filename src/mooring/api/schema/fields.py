@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from mooring.api.json_objects import JsonObject
 from mooring.api.kind_spec import KindSpec
+from mooring.api.structural_schema import known_part
 
 ANYTHING = "object"
 """Holds any JSON, with no fields that are known."""
@@ -58,6 +59,8 @@ def type_of(resource: KindSpec) -> str:
 
     A group has one package for the version that most of its kinds have, and others that name theirs: `autoscaling-v2`.
     """
+    if resource.schema is not None:
+        return ANYTHING
     package, known = resource.group.split(".")[0] or "core", table()
     for name in (package, f"{package}-{resource.version}"):
         if f"{name}.{resource.kind}" in known.types and known.packages[name].endswith(f".{resource.version}"):
@@ -141,8 +144,11 @@ def _place(marked: str, form: str = "") -> SchemaPlace:
 
 def pruned(resource: KindSpec, item: JsonObject) -> JsonObject:
     """An object without the fields that its kind does not have: those are never stored."""
-    left: JsonObject = _pruned(item, type_of(resource))
-    return left
+    if resource.schema is None:
+        left: JsonObject = _pruned(item, type_of(resource))
+        return left
+    known: JsonObject = known_part(resource.schema, item, [])
+    return {**known, "metadata": _pruned(item["metadata"], "meta.ObjectMeta")} if "metadata" in item else known
 
 
 def _pruned(value: Any, holds: str) -> Any:

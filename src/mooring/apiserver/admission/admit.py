@@ -4,6 +4,7 @@ The order is kube-apiserver's: read, set defaults, admit, validate. An object th
 copy goes on. Each function returns the object as it is to be stored, or raises an ApiError.
 """
 
+import copy
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -163,6 +164,9 @@ def prepare_status(resource: KindSpec, old: JsonObject, new: JsonObject, cluster
     given = _readable(resource, new)
     object_meta.check_uid(resource, old, given["metadata"].get("uid"))
     made = {**old, "metadata": {**old["metadata"]}, "status": given.get("status", {})}
+    if resource.definition:
+        made = copy.deepcopy(made)  # defaults are set in place, at any depth
+        _take(made, given, ("status",))
     _take(made["metadata"], given["metadata"], tuple(key for key in _METADATA if key not in resource.status_keeps))
     own = special(resource)
     emptied = {key for key, value in (new.get("status") or {}).items() if value == []}
@@ -170,7 +174,8 @@ def prepare_status(resource: KindSpec, old: JsonObject, new: JsonObject, cluster
     drop_gated(resource, old, made, cluster.gates)
     if resource.completes_status:
         _complete(resource, own, made)
-    check_valid(resource, made, status_gated_faults(resource, old, made, cluster))
+    faults = resource.status_faults(old, made) if resource.status_faults is not None else []
+    check_valid(resource, made, [*faults, *status_gated_faults(resource, old, made, cluster)])
     return made
 
 
@@ -178,8 +183,9 @@ def _readable(resource: KindSpec, item: JsonObject) -> JsonObject:
     """A tidied copy of what a client wrote, which says what it is and has metadata. Raises 400 for what is not of the
     kind."""
     check_form(resource, item)
-    made: JsonObject = {"kind": resource.kind, "apiVersion": resource.api_version} | tidy(item)
-    made.setdefault("metadata", {})
+    tidied = tidy(item) if resource.schema is None else copy.deepcopy(item)
+    made: JsonObject = {"kind": resource.kind, "apiVersion": resource.api_version} | tidied
+    made["metadata"] = tidy(made.get("metadata") or {}) if resource.schema is not None else made.get("metadata", {})
     return made
 
 
@@ -213,7 +219,12 @@ def _protect(resource: KindSpec, item: JsonObject) -> None:
 
 def _reset_status(resource: KindSpec, item: JsonObject) -> None:
     """A new object starts from scratch, unless it brings its own status, as nodes do."""
-    if "status" in resource.subresources and not resource.brings_status:
+    if "status" not in resource.subresources or resource.brings_status:
+        return
+    if resource.definition:  # a custom object has no status until a client writes one, but for its defaults
+        item.pop("status", None)
+        _complete(resource, special(resource), item)
+    else:
         item["status"] = dict(resource.new_status)
 
 

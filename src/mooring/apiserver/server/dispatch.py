@@ -55,12 +55,16 @@ def document(api: ResourceApi, request: Request, address: str) -> Answer | None:
     if path == openapi.V2_ROOT:
         return _openapi_v2(request)
     if path.startswith(openapi.ROOT):
-        found = openapi.index() if path == openapi.ROOT else openapi.document(path.removeprefix(f"{openapi.ROOT}/"))
+        documents, custom = api.kinds.documents, api.kinds.custom()
+        is_index = path == openapi.ROOT
+        found = (
+            documents.index(custom) if is_index else documents.document(path.removeprefix(f"{openapi.ROOT}/"), custom)
+        )
         return None if found is None else Answer(200, found)
     if path != "/version" and not path.startswith("/api"):
         return None
     is_aggregated = path in ("/api", "/apis") and wanted(request.accept).is_aggregated
-    found = discovery.document(path, is_aggregated, address)
+    found = discovery.document(path, is_aggregated, address, api.kinds.custom())
     if found is None:
         return None
     return Answer(200, found, discovery.AGGREGATED_TYPE if is_aggregated else "application/json")
@@ -183,7 +187,7 @@ def answer(api: ResourceApi, request: Request, address: str = "", token: str = "
     what they must bring."""
     try:
         request = _without_prefix(api, request)
-        target = target_of(request.path)
+        target = target_of(request.path, api.kinds)
         if target is None:
             return _page(api, request, address)
         check_yaml(request)

@@ -103,7 +103,7 @@ def answer_many(
         shown = {"kind": "PartialObjectMetadataList", "apiVersion": _META, "metadata": metadata}
         shown["items"] = [metadata_of(item) for item in items]
     else:
-        shown = {"kind": f"{resource.kind}List", "apiVersion": resource.api_version, "metadata": metadata}
+        shown = {"kind": resource.list_kind, "apiVersion": resource.api_version, "metadata": metadata}
         shown["items"] = [_unstamped(item) for item in items]
     return Answer(200, shown, chosen.media)
 
