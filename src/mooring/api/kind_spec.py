@@ -56,7 +56,7 @@ def whole_s(duration_ns: int) -> int:
 
 
 Cell = str | int | float | bool | None
-"""What a table has at a place; None: nothing."""
+"""A cell of a table; None: it is empty."""
 
 NONE, UNSET, UNKNOWN = "<none>", "<unset>", "<unknown>"
 
@@ -313,7 +313,8 @@ class KindSpec:
     stored_as: str = ""
     """The key of its objects in the store, if not group and plural: both groups of events show the same objects."""
     served_too: tuple[str, ...] = ()
-    """Further apiVersions of the same form under which the embedded server serves the same objects."""
+    """Further apiVersions under which the embedded server serves the same objects. Those with another form are in
+    `other_forms`."""
     stored_version: str = ""
     """The apiVersion that objects have in the store, if not that of the spec: set for the versions in `served_too`."""
 
@@ -399,7 +400,7 @@ class KindSpec:
 
     # ---- reading
     scale: ScalePaths = _USUAL_SCALE
-    """What the scale subresource shows, if there is one."""
+    """The fields that the scale subresource shows, if there is one."""
     field_labels: FieldLabels = field(default_factory=lambda: OF_METADATA)
     """The labels of field selectors."""
     columns: tuple[Column, ...] = PLAIN

@@ -254,7 +254,7 @@ class _SchemaReader:
     # ---- faults
 
     def _check_place(self, node: JsonObject, path: str, level: str) -> None:
-        """What a node must say of its type, by its place."""
+        """Check what a node must say of its type, by its place."""
         kind, is_embedded = node.get("type", ""), node.get(EMBEDDED) is True
         told = self.faults.append
         if kind and kind not in _TYPES:

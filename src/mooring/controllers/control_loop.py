@@ -93,7 +93,7 @@ class ControlLoop:
         for place, controller in enumerate(controllers):
             for storage in controller.storages:
                 self._listeners.setdefault(storage, []).append((place, controller))
-        self._custom = [(place, each) for place, each in enumerate(controllers) if each.follows_custom]
+        self._custom = [(i, each) for i, each in enumerate(controllers) if getattr(each, "follows_custom", False)]
         # Objects that are in the store already count as just added: after a restart every object is synced once.
         for storage in (*self._listeners, *api.kinds.stored()):
             for write in api.store.additions(storage):

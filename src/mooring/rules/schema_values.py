@@ -128,7 +128,7 @@ FORMATS: Mapping[str, Callable[[str], bool]] = {
 
 
 def pattern_fault(pattern: str) -> str:
-    """What is wrong with a pattern; empty if nothing is."""
+    """The fault of a pattern; empty if it has none."""
     program = compiled(pattern)
     return program.text if isinstance(program, Fault) else ""
 

@@ -283,7 +283,7 @@ def _taken(others: Iterable[JsonObject], definition: JsonObject) -> tuple[set[st
 
 
 def _claims(resources: set[str], kinds: set[str]) -> tuple[tuple[str, str, set[str]], ...]:
-    """What a definition claims, in the order in which upstream looks at it, and what is taken."""
+    """The names that a definition claims, in the order in which upstream looks at them, and those that are taken."""
     return (
         ("plural", "PluralConflict", resources),
         ("singular", "SingularConflict", resources),

@@ -54,6 +54,7 @@ SUBRESOURCES: dict[str, Subresource] = {
     "finalize": Subresource(("update",)),
     "log": Subresource(("get",)),
     "scale": Subresource(kind="Scale", group="autoscaling", version="v1"),
+    "token": Subresource(("create",), "TokenRequest", "authentication.k8s.io", "v1"),
 }
 """The subresources that are not read and written like `status`."""
 

@@ -139,6 +139,25 @@ def _place(marked: str, form: str = "") -> SchemaPlace:
     return SchemaPlace(tuple(map(int, numbers.split("."))), marked != numbers, form == "bytes")
 
 
+# ---- descriptions
+
+
+@cache
+def descriptions() -> dict[tuple[str, str], str]:
+    """The texts of `kubectl explain` by type and field; that of a type itself has an empty field. They are in
+    `data/descriptions.txt`."""
+    found: dict[tuple[str, str], str] = {}
+    name = ""
+    for line in (files("mooring.api.schema") / "data" / "descriptions.txt").read_text().splitlines():
+        if not line or line.startswith("#"):
+            continue
+        key, _, text = line.strip().partition(": ")
+        if not line.startswith(" "):
+            name, key = key, ""
+        found[name, key] = text
+    return found
+
+
 # ---- pruning
 
 

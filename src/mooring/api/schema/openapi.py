@@ -1,7 +1,7 @@
 """OpenAPI v3 and v2: the schemas of all served kinds, made from the table of fields, and the operations that kubectl looks
 for.
 
-kubectl explains kinds by the schemas (which have no descriptions), sees by the parameters of PATCH that the server
+kubectl explains kinds by the schemas, sees by the parameters of PATCH that the server
 validates fields, and `kubectl apply` merges by the rules that stand beside the fields: those of `merge_keys`. Documents
 are made once and shared: a caller must not change one.
 """
@@ -22,6 +22,7 @@ from mooring.api.schema.fields import (
     ANYTHING,
     Field,
     core_of,
+    descriptions,
     fields_of,
     full_name,
     is_list,
@@ -246,6 +247,7 @@ def _schema(name: str) -> JsonObject:
     """One type as an object with properties."""
     fields = fields_of(name)
     schema = {
+        "description": descriptions().get((name, "")),
         "type": "object",
         "required": [field for field, held in fields.items() if held.is_required],
         "properties": {field: _property(name, field, held) for field, held in fields.items()},
@@ -256,6 +258,8 @@ def _schema(name: str) -> JsonObject:
 def _property(name: str, field: str, held: Field) -> JsonObject:
     """One field: what it holds, with the rules by which patches merge it."""
     schema, rules = _value(held.holds), _merge_rules().get((name, field), {})
+    said = descriptions().get((name, field))
+    rules = {"description": said, **rules} if said else rules
     # Nothing may stand beside a reference.
     return {"allOf": [schema], **rules} if rules and "$ref" in schema else schema | rules
 

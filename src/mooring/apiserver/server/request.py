@@ -47,6 +47,8 @@ class Request:
     content_type: str = ""
     accept: str = ""
     user_agent: str = ""
+    bearer: str = ""
+    """The token that the client sent, if any."""
 
     def flag(self, name: str) -> bool:
         """A parameter that is true or false; false where it is missing. Raises 400."""
