@@ -184,6 +184,7 @@ def test_an_object_is_defaulted_and_pruned() -> None:
         ({"tags": ["a", "b", "c", "d"]}, "spec.tags: Too many: 4: must have at most 3 items"),
         ({"parts": [{"name": "a"}, {"name": "a"}]}, 'spec.parts[1]: Duplicate value: {"name":"a"}'),
         ({"parts": [{}]}, "spec.parts[0].name: Required value"),
+        ({"template": {"kind": "Pod", "x": 1}}, "spec.template.apiVersion: Required value: must not be empty"),
         (
             {"labels": {"a": 1}},
             'spec.labels.a: Invalid value: "integer": spec.labels.a in body must be of type string: "integer"',
@@ -232,6 +233,46 @@ def test_rules_are_checked_at_creation_and_update() -> None:
     assert ask(api, "POST", WIDGETS, a_widget(replicas=3)).code == 201, "a rule about the old object needs one"
     assert "spec: Invalid value: it was 3" in message(api, "PATCH", W, {"spec": {"replicas": 2}}, MERGE_PATCH)
     assert ask(api, "PATCH", W, {"spec": {"replicas": 4}}, MERGE_PATCH).code == 200
+
+
+def test_rules_of_maps_lists_and_names_that_must_be_escaped() -> None:
+    positive = {"rule": "self > 0", "message": "must be positive"}
+    number = {"type": "integer", "x-kubernetes-validations": [positive]}
+    kept = {"rule": "self == oldSelf", "message": "is fixed"}
+    item = {"type": "object", "required": ["name"], "properties": {"name": {"type": "string"}, "size": number}}
+    item["properties"]["size"] = number | {"x-kubernetes-validations": [positive, kept]}
+    spec = {
+        "type": "object",
+        "properties": {
+            "namespace": {"type": "string"},
+            "max-size": number,
+            "a~b": number,
+            "sizes": {"type": "object", "additionalProperties": number},
+            "parts": {
+                "type": "array",
+                "items": item,
+                "x-kubernetes-list-type": "map",
+                "x-kubernetes-list-map-keys": ["name"],
+            },
+        },
+        "x-kubernetes-validations": [
+            {"rule": "self.__namespace__ != 'kube' || self.max__dash__size < 9", "message": "too large for kube"}
+        ],
+        "allOf": [{"x-kubernetes-validations": [{"rule": "!has(self.sizes) || size(self.sizes) < 3"}]}],
+    }
+    api = with_definition(an_api(), with_spec(spec))
+    good = {"namespace": "kube", "max-size": 1, "parts": [{"name": "a", "size": 1}, {"name": "b", "size": 2}]}
+    for change, fault in (
+        ({"max-size": 9}, "spec: Invalid value: too large for kube"),
+        ({"a~b": 0}, "spec.a~b: Invalid value: 0: must be positive"),
+        ({"sizes": {"x": 1, "y": -1}}, "spec.sizes[y]: Invalid value: -1: must be positive"),
+        ({"sizes": {"x": 1, "y": 1, "z": 1}}, "spec: Invalid value: failed rule: !has(self.sizes)"),
+    ):
+        assert fault in message(api, "POST", WIDGETS, a_widget() | {"spec": good | change})
+    assert ask(api, "POST", WIDGETS, a_widget() | {"spec": good}).code == 201
+    turned = [{"name": "b", "size": 2}, {"name": "a", "size": 7}, {"name": "c", "size": 1}]
+    said = message(api, "PATCH", W, {"spec": {"parts": turned}}, MERGE_PATCH)
+    assert said.endswith("is invalid: spec.parts[1].size: Invalid value: 7: is fixed"), "items are known by their keys"
 
 
 def test_a_stricter_schema_does_not_block_changes_of_other_fields() -> None:
@@ -396,6 +437,24 @@ def test_a_deep_schema_is_bounded() -> None:
     api = an_api()
     assert message(api, "POST", DEFINITIONS, field(nested(120))) == "exceeded max depth"
     with_definition(api, field(nested(80)))
+
+
+def test_the_rules_of_a_definition_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(schema_expressions, "MAX_RULES", 3)
+    rules = [{"rule": f"self.x > {i}"} for i in range(4)]
+    spec = {"type": "object", "properties": {"x": {"type": "integer"}}, "x-kubernetes-validations": rules}
+    said = message(an_api(), "POST", DEFINITIONS, with_spec(spec))
+    assert f"{SCHEMA_PATH}: Too many: 4: must have at most 3 validation rules" in said
+
+
+def test_many_definitions_are_listed_and_found_again() -> None:
+    api = an_api()
+    spec = {"type": "object", "properties": {"x": {"type": "integer"}}}
+    for i in range(30):
+        with_definition(api, a_definition(f"things{i}", f"g{i}.example.com", versions=[a_version(spec=spec)]))
+    assert len(ask(api, "GET", "/apis").body["groups"]) > 40
+    assert "apis/g29.example.com/v1" in ask(api, "GET", "/openapi/v3").body["paths"]
+    assert ask(api, "GET", "/apis/g15.example.com/v1/things15").code == 200
 
 
 def test_a_pattern_that_would_backtrack_takes_no_time() -> None:

@@ -172,7 +172,7 @@ def furniture() -> tuple[int, list[tuple[str, dict[str, Any]]]]:
     api = an_api()
     for resource in ALL:
         # Other versions, and events.k8s.io, show the same objects.
-        if resource in SPECS and resource.group != "events.k8s.io":
+        if resource in SPECS and resource.group != "events.k8s.io" and resource.schema is None:
             assert ask(api, "POST", path_of(resource), a_body(resource)).code == 201, resource
     return api.store.version, [(storage, item) for storage in sorted(STORAGES) for item in api.store.all(storage)]
 

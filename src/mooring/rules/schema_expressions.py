@@ -9,9 +9,16 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
-from mooring.api.api_errors import Cause, field_duplicate, field_forbidden, field_invalid, field_required
+from mooring.api.api_errors import (
+    Cause,
+    field_duplicate,
+    field_forbidden,
+    field_invalid,
+    field_required,
+    field_too_many,
+)
 from mooring.api.structural_schema import RULES, Schema, nodes_of
 from mooring.cel.budget import Exceeded
 from mooring.cel.expression import CompileFault, Expression, compile_expression
@@ -39,7 +46,7 @@ from mooring.cel.values import (
     optional_of,
 )
 from mooring.rules.device_expressions import FUNCTIONS
-from mooring.rules.schema_values import ABSENT, items_by_key, key_of
+from mooring.rules.schema_values import ABSENT, key_of
 
 CALL_LIMIT = 1_000_000
 """The most that one evaluation may cost (upstream: PerCallLimit)."""
@@ -48,6 +55,8 @@ OBJECT_LIMIT = 10_000_000
 _LEAST_COST = 200
 """An evaluation counts for this much at least against the limit of the object: upstream's costs do not reflect what it takes
 to begin one, and an object may have a hundred thousand small parts."""
+MAX_RULES = 2000
+"""The most rules of a version: each takes about a millisecond to compile, in which no other client is answered."""
 MAX_BYTES = 10 * 1024
 """The longest rule that is compiled."""
 _REASONS = ("FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", "FieldValueRequired")
@@ -79,28 +88,41 @@ _FORMATS = {"byte": BYTES, "date": TIMESTAMP, "date-time": TIMESTAMP, "duration"
 _METADATA = {"name": STRING, "generateName": STRING}
 
 
-def type_of(schema: Schema, name: str, fields: dict[str, Mapping[str, Type]]) -> Type:
-    """The CEL type of a node; types with fields are added to `fields`, by names that begin with `name`."""
-    if schema.type == "array":
-        return list_of(DYN if schema.items is None else type_of(schema.items, f"{name}.@items", fields))
-    if schema.type == "string":
-        return _FORMATS.get(schema.written.get("format", ""), STRING)
-    if schema.type != "object" or schema.is_int_or_string:
-        return _PLAIN.get(schema.type, DYN) if not schema.is_int_or_string else DYN
-    if schema.entries is not None:
-        return map_of(STRING, type_of(schema.entries, f"{name}.@values", fields))
-    if not schema.properties and schema.keeps_unknown:
-        return DYN
-    made: dict[str, Type] = {}
-    if schema.is_resource:
-        made = {"apiVersion": STRING, "kind": STRING, "metadata": Type(f"{name}.metadata")}
-        fields[f"{name}.metadata"] = _METADATA
-    for part, inner in schema.properties.items():
-        key = escaped(part)
-        if key is not None and key not in made:
-            made[key] = type_of(inner, f"{name}.{key}", fields)
-    fields[name] = made
-    return Type(name)
+MAX_TYPED_NODES = 200_000
+"""The nodes of a schema that types are made of, for all rules of a version: a rule has the types of everything below it."""
+
+
+@dataclass(slots=True)
+class _Types:
+    """The CEL types of schemas, by the names of those that have fields."""
+
+    left: int = MAX_TYPED_NODES
+
+    def of(self, schema: Schema, name: str, fields: dict[str, Mapping[str, Type]]) -> Type:
+        """The type of a node; types with fields go into `fields`, by names that begin with `name`. Raises CompileFault."""
+        self.left -= 1
+        if self.left < 0:
+            raise CompileFault("the schema is too large for so many rules")
+        if schema.type == "array":
+            return list_of(DYN if schema.items is None else self.of(schema.items, f"{name}.@items", fields))
+        if schema.type == "string":
+            return _FORMATS.get(schema.written.get("format", ""), STRING)
+        if schema.type != "object":
+            return _PLAIN.get(schema.type, DYN)
+        if schema.entries is not None:
+            return map_of(STRING, self.of(schema.entries, f"{name}.@values", fields))
+        if not schema.properties and schema.keeps_unknown:
+            return DYN
+        made: dict[str, Type] = {}
+        if schema.is_resource:
+            made = {"apiVersion": STRING, "kind": STRING, "metadata": Type(f"{name}.metadata")}
+            fields[f"{name}.metadata"] = _METADATA
+        for part, inner in schema.properties.items():
+            key = escaped(part)
+            if key is not None and key not in made:
+                made[key] = self.of(inner, f"{name}.{key}", fields)
+        fields[name] = made
+        return Type(name)
 
 
 def value_of(schema: Schema | None, value: Any) -> Any:
@@ -166,6 +188,7 @@ class _Compiler:
     """Compiles the rules of one node over its types."""
 
     schema: Schema
+    types: _Types
     _fields: dict[str, Mapping[str, Type]] = field(default_factory=dict)
     _type: Type | None = None
 
@@ -197,7 +220,7 @@ class _Compiler:
 
     def _self(self) -> Type:
         if self._type is None:
-            self._type = type_of(self.schema, "selfType", self._fields)
+            self._type = self.types.of(self.schema, "selfType", self._fields)
         return self._type
 
     def _declared(self, more: Mapping[str, Type]) -> Declarations:
@@ -207,10 +230,23 @@ class _Compiler:
 
 def rule_faults(schema: Schema, path: str) -> Iterator[Cause]:
     """The faults of the rules of a new schema: what is missing, and expressions that do not compile."""
+    types, count = _Types(), 0
     for node, place in nodes_of(schema, path):
-        compiler = _Compiler(node)
-        for i, written in enumerate(node.written.get(RULES, ())):
-            yield from _faults_of(written, f"{place}.{RULES}[{i}]", compiler)
+        compiler = _Compiler(node, types)
+        for written, where in _written(node, place):
+            count += 1
+            if count > MAX_RULES:
+                yield field_too_many(path, str(count), f"must have at most {MAX_RULES} validation rules")
+                return
+            yield from _faults_of(written, where, compiler)
+
+
+def _written(node: Schema, place: str) -> Iterator[tuple[Any, str]]:
+    """The rules of a node and of its `allOf`, each with its path."""
+    yield from ((rule, f"{place}.{RULES}[{i}]") for i, rule in enumerate(node.written.get(RULES, ())))
+    for j, part in enumerate(node.all_of):
+        rules = enumerate(part.written.get(RULES, ()))
+        yield from ((rule, f"{place}.allOf[{j}].{RULES}[{i}]") for i, rule in rules)
 
 
 def _faults_of(written: Any, place: str, compiler: _Compiler) -> Iterator[Cause]:
@@ -252,19 +288,13 @@ class _RuleTree:
     entries: "_RuleTree | None"
 
 
-def _tree(schema: Schema) -> _RuleTree | None:
-    """None: neither the node nor one below it has rules. Rules that do not compile were refused with their definition."""
-    written = [
-        *schema.written.get(RULES, ()),
-        *(rule for part in schema.all_of for rule in part.written.get(RULES, ())),
-    ]
-    rules: list[Rule] = []
-    if written:
-        compiler = _Compiler(schema)
-        rules = [compiler.rule(rule) for rule in written]
-    fields = {name: tree for name, part in schema.properties.items() if (tree := _tree(part)) is not None}
-    items = None if schema.items is None else _tree(schema.items)
-    entries = None if schema.entries is None else _tree(schema.entries)
+def _tree(schema: Schema, types: _Types) -> _RuleTree | None:
+    """None: neither the node nor one below it has rules. Raises CompileFault."""
+    compiler = _Compiler(schema, types)
+    rules = [compiler.rule(written) for written, _ in _written(schema, "")]
+    fields = {name: tree for name, part in schema.properties.items() if (tree := _tree(part, types)) is not None}
+    items = None if schema.items is None else _tree(schema.items, types)
+    entries = None if schema.entries is None else _tree(schema.entries, types)
     return _RuleTree(schema, rules, fields, items, entries) if rules or fields or items or entries else None
 
 
@@ -279,12 +309,32 @@ class SchemaRules:
     def faults(self, value: Any, old: Any = ABSENT) -> list[Cause]:
         """The faults of an object by all rules; `old` is the object before an update."""
         if not self._is_compiled:
-            self._tree, self._is_compiled = _tree(self._schema), True
+            try:
+                self._tree, self._is_compiled = _tree(self._schema, _Types()), True
+            except CompileFault as fault:  # an earlier release has stored the definition
+                return [field_invalid("<nil>", "", f"rule compile error: {fault}")]
         if self._tree is None:
             return []
         found = _Evaluation()
-        found.run(self._tree, value, old, "")
+        before = None if old is ABSENT else _Seen(old, value_of(self._schema, old))
+        found.run(self._tree, _Seen(value, value_of(self._schema, value)), before, "")
         return found.faults
+
+
+class _Seen(NamedTuple):
+    """A value as it is written, and as CEL sees it. Both are walked together: each value is converted once."""
+
+    raw: Any
+    value: Any
+
+    def field(self, schema: Schema, name: str) -> "_Seen":
+        key = escaped(name) if name in schema.properties or schema.is_resource else name
+        known = self.value.get(key, ABSENT) if key is not None else ABSENT
+        raw = self.raw[name]
+        return _Seen(raw, value_of(schema.at(name), raw) if known is ABSENT else known)
+
+    def items(self) -> "list[_Seen]":
+        return [_Seen(raw, value) for raw, value in zip(self.raw, self.value, strict=True)]
 
 
 @dataclass(slots=True)
@@ -294,38 +344,40 @@ class _Evaluation:
     faults: list[Cause] = field(default_factory=list)
     left: int = field(default_factory=lambda: OBJECT_LIMIT)
 
-    def run(self, tree: _RuleTree, value: Any, old: Any, path: str) -> None:
+    def run(self, tree: _RuleTree, new: _Seen, old: _Seen | None, path: str) -> None:
         """The rules of a value and of all in it, until the budget is used up. A null has no rules."""
-        if value is None or self.left < 0:
+        if new.raw is None or self.left < 0:
             return
-        is_same = old is not ABSENT and old == value
         if tree.rules:
-            self._rules(tree, value, None if old is ABSENT else old, is_same, path)
-        if isinstance(value, dict):
-            before = old if isinstance(old, dict) else {}
-            for name, inner in value.items():
+            self._rules(tree, new, old, path)
+        if isinstance(new.raw, dict):
+            before = old if old is not None and isinstance(old.raw, dict) else None
+            for name in new.raw:
                 part = tree.fields.get(name, tree.entries if name not in tree.schema.properties else None)
-                if part is not None:
-                    place = f"{path}.{name}" if path else name
-                    place = f"{path}[{name}]" if part is tree.entries else place
-                    self.run(part, inner, before.get(name, ABSENT), place)
-        elif isinstance(value, list) and tree.items is not None:
-            known = items_by_key(tree.schema, old)
-            for i, item in enumerate(value):
-                self.run(tree.items, item, known.get(key_of(tree.schema, item), ABSENT), f"{path}[{i}]")
+                if part is None:
+                    continue
+                known = before.field(tree.schema, name) if before is not None and name in before.raw else None
+                place = f"{path}[{name}]" if part is tree.entries else f"{path}.{name}".removeprefix(".")
+                self.run(part, new.field(tree.schema, name), known, place)
+        elif isinstance(new.raw, list) and tree.items is not None:
+            by_key = {}
+            if old is not None and tree.schema.list_keys and isinstance(old.raw, list):
+                by_key = {key_of(tree.schema, item.raw): item for item in old.items()}
+            for i, item in enumerate(new.items()):
+                self.run(tree.items, item, by_key.get(key_of(tree.schema, item.raw)), f"{path}[{i}]")
 
-    def _rules(self, tree: _RuleTree, value: Any, old: Any, is_same: bool, path: str) -> None:
+    def _rules(self, tree: _RuleTree, new: _Seen, old: _Seen | None, path: str) -> None:
         """Parity: a rule about a part that has not changed does not block an update, unless it compares with the old one."""
-        seen, before = value_of(tree.schema, value), value_of(tree.schema, old)
+        is_same = old is not None and old.raw == new.raw
         for rule in tree.rules:
             if self.left < 0 or (rule.uses_old and old is None and not rule.has_optional_old):
                 continue
             if is_same and not rule.uses_old:
                 continue
-            known = before
+            known = None if old is None else old.value
             if rule.has_optional_old:
-                known = NOTHING if old is None else Maybe(before, True)
-            self._judge(rule, {"self": seen, "oldSelf": known}, value, path)
+                known = NOTHING if old is None else Maybe(known, True)
+            self._judge(rule, {"self": new.value, "oldSelf": known}, new.raw, path)
 
     def _judge(self, rule: Rule, variables: Mapping[str, Any], value: Any, path: str) -> None:
         """Evaluate one rule, and tell what it finds."""

@@ -36,6 +36,8 @@ ABSENT: Any = object()
 """Stands for an old value that is not there or that cannot be found: an item of a list without keys."""
 MAX_STEPS = 1_000_000
 """The nodes of a schema that one object may be compared with: some seconds. A large real object takes some thousands."""
+_STEPS_OF_PATTERNS = 8
+"""So many steps of a search for a pattern count as one."""
 MAX_FAULTS = 100
 """The faults of one object that are told: more help nobody, and each has its path."""
 
@@ -137,7 +139,6 @@ def validate_value(schema: Schema, value: Any, old: Any = ABSENT) -> list[Cause]
     """The faults of an object. Parts that are as in `old` are not looked at, so that a stricter schema does not block updates
     of other parts (upstream: ratcheting)."""
     walk = _Validation()
-    WORK.begin()
     try:
         walk.validate(schema, value, old, "")
     except Exceeded:
@@ -194,6 +195,9 @@ class _Validation:
 
     def _fields(self, schema: Schema, value: dict[str, Any], old: Any, path: str) -> None:
         before = old if isinstance(old, dict) else {}
+        if schema.is_resource and path:
+            missing = [name for name in ("apiVersion", "kind") if not value.get(name)]
+            self.faults += [field_required(f"{path}.{name}", "must not be empty") for name in missing]
         for name, inner in value.items():
             part = schema.at(name)
             if part is not None and not (schema.is_resource and name == "metadata" and not path):
@@ -219,10 +223,20 @@ class _Validation:
             self.faults.append(field_unsupported(path, value, known))
         if isinstance(value, str):
             self.faults += _text_faults(written, value, path)
+            self._match(written.get("pattern"), value, path)
         elif isinstance(value, int | float) and not isinstance(value, bool):
             self.faults += _number_faults(written, value, path)
         elif isinstance(value, list | dict):
             self.faults += _size_faults(written, value, path)
+
+    def _match(self, pattern: str | None, text: str, path: str) -> None:
+        """Search a pattern, of which each step counts. Raises Exceeded."""
+        if not pattern:
+            return
+        WORK.begin()
+        if matches(text, pattern) is not True:
+            self.faults.append(field_invalid(path, text, f"{_in_body(path)} should match '{pattern}'"))
+        self.left -= WORK.spent // _STEPS_OF_PATTERNS
 
     # ---- junctors
 
@@ -263,9 +277,6 @@ def _text_faults(written: Mapping[str, Any], text: str, path: str) -> Iterator[C
         yield field_too_long(path, written["maxLength"])
     if len(text) < written.get("minLength", 0):
         yield field_invalid(path, text, f"{_in_body(path)} should be at least {written['minLength']} chars long")
-    pattern = written.get("pattern")
-    if pattern and matches(text, pattern) is not True:
-        yield field_invalid(path, text, f"{_in_body(path)} should match '{pattern}'")
     check = FORMATS.get(str(written.get("format", "")).replace("-", ""))
     if check is not None and not check(text):
         why = f"{_in_body(path)} must be of type {written['format']}: {quoted(text)}"

@@ -72,7 +72,7 @@ def document(
             return aggregated_list({"": groups[""]}) if aggregated else api_versions(address)
         case ["apis"]:
             named = {name: versions for name, versions in groups.items() if name}
-            return aggregated_list(named) if aggregated else group_list(custom)
+            return aggregated_list(named) if aggregated else group_list(named)
         case ["apis", group] if group and group in groups:
             return {"kind": "APIGroup", "apiVersion": "v1"} | _group(group, groups[group])
         case ["api", version]:
@@ -91,9 +91,9 @@ def api_versions(address: str = "") -> JsonObject:
     return {"kind": "APIVersions", "versions": list(_groups()[""]), "serverAddressByClientCIDRs": reached}
 
 
-def group_list(custom: Iterable[KindSpec] = ()) -> JsonObject:
+def group_list(groups: "Mapping[str, Versions]") -> JsonObject:
     """`/apis`: the named groups with their versions."""
-    found = [_group(name, versions) for name, versions in _groups(custom).items() if name]
+    found = [_group(name, versions) for name, versions in groups.items()]
     return {"kind": "APIGroupList", "apiVersion": "v1", "groups": found}
 
 
