@@ -10,7 +10,7 @@ V1 = "/apis/autoscaling/v1/namespaces/default/horizontalpodautoscalers"
 V2 = V1.replace("v1", "v2")
 REFERENCE = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}
 MEMORY = {"type": "Resource", "resource": {"name": "memory", "target": {"type": "AverageValue", "averageValue": "1Gi"}}}
-REQUESTS = {
+REQUESTS: dict[str, Any] = {
     "type": "Pods",
     "pods": {"metric": {"name": "rps", "selector": {}}, "target": {"type": "AverageValue", "averageValue": "10"}},
 }
@@ -78,7 +78,7 @@ def test_annotations_that_make_no_sense_count_as_missing() -> None:
     api = an_api()
     odd = an_autoscaler("autoscaling/v1")
     odd["metadata"]["annotations"] = {
-        "autoscaling.alpha.kubernetes.io/metrics": "[1",
+        "autoscaling.alpha.kubernetes.io/metrics": '[{"type": "Resource", "resource": [1]}, {"type": 7}]',
         "autoscaling.alpha.kubernetes.io/behavior": "[]",
     }
     assert ask(api, "POST", V1, odd).code == 201

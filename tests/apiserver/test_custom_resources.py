@@ -239,7 +239,11 @@ def test_rules_of_maps_lists_and_names_that_must_be_escaped() -> None:
     positive = {"rule": "self > 0", "message": "must be positive"}
     number = {"type": "integer", "x-kubernetes-validations": [positive]}
     kept = {"rule": "self == oldSelf", "message": "is fixed"}
-    item = {"type": "object", "required": ["name"], "properties": {"name": {"type": "string"}, "size": number}}
+    item: dict[str, Any] = {
+        "type": "object",
+        "required": ["name"],
+        "properties": {"name": {"type": "string"}, "size": number},
+    }
     item["properties"]["size"] = number | {"x-kubernetes-validations": [positive, kept]}
     spec = {
         "type": "object",

@@ -51,7 +51,7 @@ def _flat(metric: JsonObject) -> JsonObject:
     key = kind[:1].lower() + kind[1:]
     source: JsonObject = metric.get(key) or {}
     target = source.get("target") or {}
-    made = {name: source[name] for name in ("name", "container") if name in source}
+    made: JsonObject = {name: source[name] for name in ("name", "container") if name in source}
     if "metric" in source:
         made["metricName"] = at(source, "metric.name", "")
         made |= {_SELECTED[kind]: source["metric"]["selector"]} if source["metric"].get("selector") else {}
@@ -71,7 +71,7 @@ def _nested(metric: JsonObject) -> JsonObject:
     kind = str(metric.get("type", ""))
     key = kind[:1].lower() + kind[1:]
     source: JsonObject = metric.get(key) or {}
-    made = {name: source[name] for name in ("name", "container") if name in source}
+    made: JsonObject = {name: source[name] for name in ("name", "container") if name in source}
     if "metricName" in source:
         selector = source.get(_SELECTED.get(kind, ""))
         made["metric"] = {"name": source["metricName"], **({"selector": selector} if selector else {})}
@@ -128,9 +128,17 @@ def _note(autoscaler: JsonObject, name: str, wanted: type) -> Any:
         value = json.loads((annotations or {}).get(name, "null"))
     except (ValueError, RecursionError):
         return None
-    if wanted is list and isinstance(value, list) and not all(isinstance(entry, dict) for entry in value):
+    if wanted is list and isinstance(value, list) and not all(map(_is_entry, value)):
         return None
     return value if isinstance(value, wanted) else None
+
+
+def _is_entry(entry: Any) -> bool:
+    """Whether a part of an annotation is a metric or a condition: an object with a type, in which objects hold the rest."""
+    if not isinstance(entry, dict) or not isinstance(entry.get("type"), str):
+        return False
+    kind = entry["type"]
+    return isinstance(entry.get(kind[:1].lower() + kind[1:], {}), dict)
 
 
 def _with_notes(autoscaler: JsonObject, notes: dict[str, str]) -> JsonObject:
