@@ -83,3 +83,12 @@ def test_annotations_that_make_no_sense_count_as_missing() -> None:
     }
     assert ask(api, "POST", V1, odd).code == 201
     assert ask(api, "GET", f"{V2}/web").body["spec"]["metrics"] == [cpu(80)]
+
+
+def test_a_quota_counts_autoscalers_of_both_versions() -> None:
+    api = an_api()
+    quota = {"metadata": {"name": "q"}, "spec": {"hard": {"count/horizontalpodautoscalers.autoscaling": "1"}}}
+    ask(api, "POST", "/api/v1/namespaces/default/resourcequotas", quota)
+    for path, version, code in ((V2, "autoscaling/v2", 201), (V1, "autoscaling/v1", 403), (V2, "autoscaling/v2", 403)):
+        autoscaler = an_autoscaler(version) | {"metadata": {"generateName": "web-"}}
+        assert ask(api, "POST", path, autoscaler).code == code

@@ -414,6 +414,20 @@ def test_an_update_of_a_definition_changes_what_is_served() -> None:
     )
 
 
+def test_a_kind_of_kubernetes_cannot_be_defined_again() -> None:
+    definition = a_definition("jobsets", "batch.k8s.io")
+    assert "metadata.annotations[api-approved.kubernetes.io]: Required value" in message(
+        an_api(), "POST", DEFINITIONS, definition
+    )
+    names = {"plural": "podgroups", "kind": "PodGroup"}
+    definition = a_definition("podgroups", "scheduling.k8s.io", names=names)
+    definition["metadata"]["annotations"] = {"api-approved.kubernetes.io": "https://example.com"}
+    said = message(an_api(), "POST", DEFINITIONS, definition)
+    assert (
+        'spec.names.plural: Invalid value: "podgroups": the server has podgroups.scheduling.k8s.io of its own' in said
+    )
+
+
 def test_a_name_that_another_kind_has_is_not_accepted() -> None:
     api = with_definition(an_api())
     names = {"plural": "wits", "kind": "Wit", "shortNames": ["wi"]}

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from mooring.api.json_objects import JsonObject, at
 from mooring.api.kind_spec import KindSpec
 from mooring.api.kinds import REQUESTS, RESOURCES
 from mooring.api.kinds.custom_resources import CUSTOM_RESOURCE_DEFINITION, ESTABLISHED, is_true
@@ -68,13 +69,8 @@ class KindTable:
             self._by_storage.setdefault(spec.storage, spec)
 
 
-def _is_alike(before: dict[str, object], after: dict[str, object]) -> bool:
+def _is_alike(before: JsonObject, after: JsonObject) -> bool:
     """Whether two states of a definition lead to the same kinds."""
-    names = [_status(item).get("acceptedNames") for item in (before, after)]
+    names = [at(item, "status.acceptedNames") for item in (before, after)]
     is_same = names[0] == names[1] and is_true(before, ESTABLISHED) == is_true(after, ESTABLISHED)
-    return is_same and before["spec"] == after["spec"]
-
-
-def _status(item: dict[str, object]) -> dict[str, object]:
-    status = item.get("status")
-    return status if isinstance(status, dict) else {}
+    return is_same and bool(before["spec"] == after["spec"])

@@ -9,6 +9,7 @@ from mooring.api.api_errors import Cause, field_invalid
 from mooring.api.json_objects import JsonObject, at
 from mooring.api.json_path import first_at, read_json_path
 from mooring.api.kind_spec import AGE, NAME, OF_METADATA, Cell, Column, KindSpec, ScalePaths, since, text_at
+from mooring.api.kinds import RESOURCES
 from mooring.api.kinds.custom_resources import SCHEMA, definition_faults, storage_version, stored_version_faults
 from mooring.api.schema.discovery import version_rank
 from mooring.api.structural_schema import PRESERVE, Schema, known_part, nodes_of, read_schema
@@ -33,13 +34,22 @@ def all_definition_faults(old: JsonObject, new: JsonObject) -> list[Cause]:
     faults = validate_value(SCHEMA, new)
     if faults:
         return faults
-    faults = [*definition_faults(new), *stored_version_faults(old, new)]
+    faults = [*definition_faults(new), *_overlaps(new["spec"]), *stored_version_faults(old, new)]
     known = [at(version, "schema.openAPIV3Schema") for version in at(old, "spec.versions", ())]
     for i, version in enumerate(new["spec"]["versions"]):
         written = at(version, "schema.openAPIV3Schema")
         if isinstance(written, dict) and written not in known:
             faults += _schema_faults(written, f"spec.versions[{i}].schema.openAPIV3Schema")
     return faults
+
+
+def _overlaps(spec: JsonObject) -> list[Cause]:
+    """A definition of a kind that Kubernetes has would share its objects, and take them along when it goes."""
+    plural = spec["names"]["plural"]
+    storage = f"{spec['group']}/{plural}"
+    if not any(kind.storage == storage for kind in RESOURCES.values()):
+        return []
+    return [field_invalid("spec.names.plural", plural, f"the server has {plural}.{spec['group']} of its own")]
 
 
 def _schema_faults(written: JsonObject, path: str) -> list[Cause]:

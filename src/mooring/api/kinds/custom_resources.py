@@ -132,7 +132,9 @@ def _name_faults(definition: JsonObject) -> Iterator[Cause]:
         yield field_invalid("spec.group", group, why)
     elif "." not in group:
         yield field_invalid("spec.group", group, "should be a domain with at least one dot")
-    elif group.endswith((".k8s.io", ".kubernetes.io")) and not at(definition, "metadata.annotations", {}).get(APPROVED):
+    elif f".{group}".endswith((".k8s.io", ".kubernetes.io")) and not at(definition, "metadata.annotations", {}).get(
+        APPROVED
+    ):
         why = "protected groups must have approval annotation"
         yield field_required(
             f"metadata.annotations[{APPROVED}]", f'{why} "{APPROVED}", see the Kubernetes documentation'
