@@ -444,6 +444,24 @@ def test_a_name_that_another_kind_has_is_not_accepted() -> None:
 # ---- hostile definitions
 
 
+def test_a_status_that_makes_no_sense_is_refused() -> None:
+    api = an_api_with_widget()
+    path = f"{DEFINITIONS}/widgets.example.com/status"
+    for status in (
+        {"acceptedNames": "x"},
+        {"acceptedNames": {"plural": 1}},
+        {"conditions": [1]},
+        {"storedVersions": {}},
+    ):
+        assert ask(api, "PATCH", path, {"status": status}, MERGE_PATCH).code == 422
+    other = {
+        "acceptedNames": {"plural": "pods", "kind": "Pod"},
+        "conditions": [{"type": "Established", "status": "True"}],
+    }
+    assert ask(api, "PATCH", path, {"status": other}, MERGE_PATCH).code == 200
+    assert ask(api, "GET", W).code == 200, "the plural and the kind stay"
+
+
 def nested(depth: int) -> dict[str, Any]:
     schema: dict[str, Any] = {"type": "string"}
     for _ in range(depth):
@@ -455,6 +473,15 @@ def test_a_deep_schema_is_bounded() -> None:
     api = an_api()
     assert message(api, "POST", DEFINITIONS, field(nested(120))) == "exceeded max depth"
     with_definition(api, field(nested(80)))
+
+
+def test_large_defaults_of_many_items_are_bounded() -> None:
+    large = {"type": "string", "default": "x" * 10_000}
+    items = {"type": "object", "properties": {"large": large}}
+    api = with_definition(an_api(), field({"type": "array", "items": items}))
+    assert ask(api, "POST", WIDGETS, a_widget("small") | {"spec": {"x": [{}] * 10}}).code == 201
+    said = message(api, "POST", WIDGETS, a_widget() | {"spec": {"x": [{}] * 1000}})
+    assert said == "etcdserver: request is too large"
 
 
 def test_the_rules_of_a_definition_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:

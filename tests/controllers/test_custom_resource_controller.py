@@ -8,6 +8,7 @@ from asking import MERGE_PATCH, ask
 from custom_definitions import DEFINITIONS, WIDGETS, a_definition, a_widget, with_definition
 from living_cluster import LivingCluster
 from mooring.controllers.cluster_kinds import PODS
+from mooring.controllers.lifecycle import custom_resources
 
 WIDGET_DEFINITION = f"{DEFINITIONS}/widgets.example.com"
 
@@ -47,8 +48,9 @@ def test_a_definition_goes_after_its_objects(cluster: LivingCluster) -> None:
     assert ask(cluster.api, "GET", "/apis/example.com").code == 404
 
 
-def test_many_objects_go_with_their_definition(cluster: LivingCluster) -> None:
-    for i in range(600):
+def test_many_objects_go_with_their_definition(cluster: LivingCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(custom_resources, "_MOST_A_STEP", 10)
+    for i in range(25):
         ask(cluster.api, "POST", WIDGETS, a_widget(f"w{i}"))
     ask(cluster.api, "DELETE", WIDGET_DEFINITION)
     cluster.wait(1)

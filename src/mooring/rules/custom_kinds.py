@@ -76,7 +76,9 @@ def _default_faults(schema: Schema, path: str) -> Iterator[Cause]:
 
 def kinds_of(definition: JsonObject) -> list[KindSpec]:
     """The kinds that a definition adds, the preferred version first."""
-    spec, names = definition["spec"], at(definition, "status.acceptedNames", {})
+    spec = definition["spec"]
+    fixed = {key: spec["names"][key] for key in ("plural", "kind")}  # whatever a client writes into the status
+    names = at(definition, "status.acceptedNames", {}) | fixed
     stored = f"{spec['group']}/{storage_version(definition)}"
     served = [version for version in spec["versions"] if version.get("served")]
     served.sort(key=lambda version: version_rank(version["name"]))

@@ -22,7 +22,9 @@ from mooring.api.api_errors import (
     field_too_long,
     field_too_many,
     field_unsupported,
+    object_too_large,
 )
+from mooring.api.json_objects import MAX_OBJECT_BYTES
 from mooring.api.structural_schema import Schema
 from mooring.cel.budget import WORK, Exceeded
 from mooring.cel.functions.networks import why_not_uri
@@ -45,28 +47,45 @@ MAX_FAULTS = 100
 # ---- defaults
 
 
-def fill_defaults(schema: Schema | None, value: Any) -> None:
-    """Set the defaults of a schema in place. A null where none may be counts as missing."""
-    if schema is None:
-        return
-    if isinstance(value, list):
-        for i, item in enumerate(value):
-            if item is None and schema.items is not None and not schema.items.is_nullable:
-                value[i] = copy.deepcopy(schema.items.default)
-            fill_defaults(schema.items, value[i])
-    elif isinstance(value, dict):
-        _fill_fields(schema, value)
+def fill_defaults(schema: Schema, value: Any) -> None:
+    """Set the defaults of a schema in place. A null where none may be counts as missing. Raises 500 for an object that
+    becomes too large: each of many small items may have a large default."""
+    _Defaults().fill(schema, value)
 
 
-def _fill_fields(schema: Schema, value: dict[str, Any]) -> None:
-    nulls = [name for name, inner in value.items() if inner is None and not _is_nullable(schema.at(name))]
-    for name in nulls:
-        del value[name]
-    for name, part in schema.properties.items():
-        if part.default is not None and name not in value:
-            value[name] = copy.deepcopy(part.default)
-    for name, inner in value.items():
-        fill_defaults(schema.at(name), inner)
+@dataclass(slots=True)
+class _Defaults:
+    """Sets the defaults of one object."""
+
+    left_bytes: int = MAX_OBJECT_BYTES
+    _sizes: dict[int, int] = field(default_factory=dict)
+    """The sizes of the defaults that were needed, by the identity of their nodes."""
+
+    def fill(self, schema: Schema | None, value: Any) -> None:
+        if schema is None:
+            return
+        if isinstance(value, list):
+            for i, item in enumerate(value):
+                if item is None and schema.items is not None and not schema.items.is_nullable:
+                    value[i] = self._default(schema.items)
+                self.fill(schema.items, value[i])
+        elif isinstance(value, dict):
+            for name in [name for name, inner in value.items() if inner is None and not _is_nullable(schema.at(name))]:
+                del value[name]
+            for name, part in schema.properties.items():
+                if part.default is not None and name not in value:
+                    value[name] = self._default(part)
+            for name, inner in value.items():
+                self.fill(schema.at(name), inner)
+
+    def _default(self, schema: Schema) -> Any:
+        size = self._sizes.get(id(schema))
+        if size is None:
+            size = self._sizes[id(schema)] = len(json.dumps(schema.default))
+        self.left_bytes -= size
+        if self.left_bytes < 0:
+            raise object_too_large()
+        return copy.deepcopy(schema.default)
 
 
 def _is_nullable(schema: Schema | None) -> bool:

@@ -254,7 +254,7 @@ def with_conditions(status: JsonObject, *new: JsonObject) -> JsonObject:
     held = {condition["type"]: condition for condition in status.get("conditions", ())}
     for condition in new:
         before = held.get(condition["type"], {})
-        if before.get("status") == condition["status"]:
+        if before.get("status") == condition["status"] and before.get("lastTransitionTime"):
             condition["lastTransitionTime"] = before["lastTransitionTime"]
         held[condition["type"]] = condition
     return {**status, "conditions": list(held.values())}

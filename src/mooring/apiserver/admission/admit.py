@@ -12,6 +12,7 @@ from typing import Any
 from mooring.api.api_errors import Cause, field_invalid
 from mooring.api.json_objects import JsonObject, fill, value_at
 from mooring.api.kind_spec import KindSpec
+from mooring.api.kinds.custom_resources import CUSTOM_RESOURCE_DEFINITION
 from mooring.api.kinds.nodes import LIMIT_RANGE, NAMESPACE, RUNTIME_CLASS
 from mooring.api.kinds.scheduling import PRIORITY_CLASS
 from mooring.apiserver.admission import object_meta
@@ -175,6 +176,8 @@ def prepare_status(resource: KindSpec, old: JsonObject, new: JsonObject, cluster
     if resource.completes_status:
         _complete(resource, own, made)
     faults = resource.status_faults(old, made) if resource.status_faults is not None else []
+    if resource is CUSTOM_RESOURCE_DEFINITION:  # what its status says decides what is served
+        faults = expression_faults(resource, old, made, cluster.gates)
     check_valid(resource, made, [*faults, *status_gated_faults(resource, old, made, cluster)])
     return made
 
