@@ -170,7 +170,8 @@ def prepare_status(resource: KindSpec, old: JsonObject, new: JsonObject, cluster
         _take(made, given, ("status",))
     _take(made["metadata"], given["metadata"], tuple(key for key in _METADATA if key not in resource.status_keeps))
     own = special(resource)
-    emptied = {key for key, value in (new.get("status") or {}).items() if value == []}
+    status = new.get("status")
+    emptied = {key for key, value in status.items() if value == []} if isinstance(status, dict) else set()
     own.change_status(old, made, emptied, cluster.gates)
     drop_gated(resource, old, made, cluster.gates)
     if resource.completes_status:
