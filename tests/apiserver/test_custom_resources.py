@@ -447,12 +447,13 @@ def test_a_name_that_another_kind_has_is_not_accepted() -> None:
 def test_a_status_that_makes_no_sense_is_refused() -> None:
     api = an_api_with_widget()
     path = f"{DEFINITIONS}/widgets.example.com/status"
-    for status in (
+    odd: list[Any] = [
         {"acceptedNames": "x"},
         {"acceptedNames": {"plural": 1}},
         {"conditions": [1]},
         {"storedVersions": {}},
-    ):
+    ]
+    for status in odd:
         assert ask(api, "PATCH", path, {"status": status}, MERGE_PATCH).code == 422
     other = {
         "acceptedNames": {"plural": "pods", "kind": "Pod"},
