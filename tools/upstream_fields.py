@@ -20,7 +20,7 @@ from mooring.api.kinds import REQUESTS, RESOURCES
 
 TABLE = Path(__file__).parent.parent / "src/mooring/api/schema/data/fields.txt"
 META = "io.k8s.apimachinery.pkg.apis.meta.v1"
-SERVED = (*RESOURCES.values(), *REQUESTS)
+SERVED = (*(spec for spec in RESOURCES.values() if spec.schema is None), *REQUESTS)
 EXTRA: Mapping[str, tuple[str, ...]] = {
     META: ("Condition", "DeleteOptions", "ListMeta", "ShardInfo"),
     "io.k8s.api.core.v1": ("Binding",),

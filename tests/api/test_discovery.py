@@ -87,7 +87,7 @@ def test_v137_1_1_a_group_with_three_versions_prefers_the_stable_one() -> None:
 
 
 def test_every_listed_group_has_its_document() -> None:
-    for group in discovery.group_list()["groups"]:
+    for group in (discovery.document("/apis") or {})["groups"]:
         for version in group["versions"]:
             assert discovery.document(f"/apis/{version['groupVersion']}") is not None
 

@@ -22,7 +22,7 @@ NOT_SERVED_YET = {"authorization.LocalSubjectAccessReview", "authorization.SelfS
 
 @pytest.mark.parametrize(
     "resource",
-    [*RESOURCES.values(), *REQUESTS, *ALSO_WRITTEN],
+    [*(r for r in RESOURCES.values() if r.schema is None), *REQUESTS, *ALSO_WRITTEN],
     ids=lambda resource: f"{resource.group}/{resource.kind}",
 )
 def test_every_kind_that_is_written_has_its_fields(resource: KindSpec) -> None:

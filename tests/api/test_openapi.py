@@ -9,6 +9,7 @@ from mooring.api.kind_spec import KindSpec
 from mooring.api.kinds import REQUESTS, RESOURCES
 from mooring.api.patches.merge_keys import list_rule
 from mooring.api.schema import openapi
+from mooring.api.schema.fields import descriptions, fields_of, table
 
 SCHEMAS = "#/components/schemas/"
 
@@ -122,6 +123,7 @@ def test_what_is_replaced_or_retained_besides_lists() -> None:
     budget = schemas("apis/policy/v1")["io.k8s.api.policy.v1.PodDisruptionBudgetSpec"]["properties"]
     assert deployment["strategy"] == {
         "allOf": [{"$ref": f"{SCHEMAS}io.k8s.api.apps.v1.DeploymentStrategy"}],
+        "description": "How old pods are replaced: RollingUpdate or Recreate.",
         "x-kubernetes-patch-strategy": "retainKeys",
     }
     assert budget["selector"]["x-kubernetes-patch-strategy"] == "replace"
@@ -155,3 +157,20 @@ def test_documents_are_made_once() -> None:
 
 def test_a_document_that_is_not_there() -> None:
     assert openapi.document("apis/nope/v1") is None
+
+
+def test_every_description_is_of_a_field_that_there_is() -> None:
+    for name, field in descriptions():
+        assert name in table().types, name
+        assert not field or field in fields_of(name), (name, field)
+    assert all(text.endswith(".") and text[0].isupper() for text in descriptions().values())
+
+
+def test_explain_finds_the_descriptions() -> None:
+    schemas = (openapi.document("api/v1") or {})["components"]["schemas"]
+    pod_spec = schemas["io.k8s.api.core.v1.PodSpec"]
+    assert pod_spec["description"].startswith("What is to run in a pod")
+    assert pod_spec["properties"]["affinity"] == {
+        "allOf": [{"$ref": "#/components/schemas/io.k8s.api.core.v1.Affinity"}],
+        "description": "Rules about nodes and about other pods, required or preferred.",
+    }

@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import json
 import os
 from pathlib import Path
 from typing import Any
@@ -444,8 +443,6 @@ CREATED = (
     "clusterrolebinding admins --clusterrole=cluster-admin --group=g",
     "ingress door --class=c --rule=host.example/path*=web:80,tls=key --default-backend=rest:http",
 )
-AUTOSCALES_BY_V2 = 34
-"""Older ones use autoscaling/v1: v1.32 does, v1.36 does not."""
 ASIDE = ("uid", "resourceVersion", "creationTimestamp", "managedFields")
 
 
@@ -482,17 +479,16 @@ def test_what_kubectl_creates_by_protobuf_is_what_it_creates_by_json(
 @needs(KUBECTL)
 def test_kubectl_autoscales_by_protobuf(tmp_path: Path, was_read: list[str]) -> None:
     api = an_api()
-    version = json.loads(asyncio.run(_kubectl(api, tmp_path, ["version", "--client", "-o", "json"])))
-    if int(version["clientVersion"]["minor"].rstrip("+")) < AUTOSCALES_BY_V2:
-        pytest.skip("this kubectl autoscales through autoscaling/v1, which is not served")
     asyncio.run(_kubectl(api, tmp_path, ["create", "deployment", "web", "--image=nginx"]))
     asyncio.run(_kubectl(api, tmp_path, ["autoscale", "deployment", "web", "--max=5", "--min=2"]))
     assert was_read == ["Deployment", "HorizontalPodAutoscaler"]
+    cpu = {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 80}}
     spec = _last_written(api)["spec"]
     assert spec == {
         "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"},
         "minReplicas": 2,
         "maxReplicas": 5,
+        "metrics": [{"type": "Resource", "resource": cpu}],
     }
 
 

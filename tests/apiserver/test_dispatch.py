@@ -172,7 +172,7 @@ def furniture() -> tuple[int, list[tuple[str, dict[str, Any]]]]:
     api = an_api()
     for resource in ALL:
         # Other versions, and events.k8s.io, show the same objects.
-        if resource in SPECS and resource.group != "events.k8s.io":
+        if resource in SPECS and resource.group != "events.k8s.io" and resource.schema is None:
             assert ask(api, "POST", path_of(resource), a_body(resource)).code == 201, resource
     return api.store.version, [(storage, item) for storage in sorted(STORAGES) for item in api.store.all(storage)]
 
@@ -530,13 +530,14 @@ def test_services_get_ports_of_the_nodes_each_its_own() -> None:
 
 def test_every_kind_can_be_made_read_listed_and_deleted() -> None:
     api = a_furnished_api()
-    for resource in ALL:
+    usual = [resource for resource in ALL if resource.schema is None]  # the name of a definition is not free
+    for resource in usual:
         found = ask(api, "GET", path_of(resource, "x")).body
         assert (found["kind"], found["apiVersion"]) == (resource.kind, resource.api_version)
         listed = ask(api, "GET", path_of(resource)).body
         assert listed["kind"] == f"{resource.kind}List"
         assert "x" in [item["metadata"]["name"] for item in listed["items"]]
-    for resource in ALL:
+    for resource in usual:
         if resource in SPECS and resource.group != "events.k8s.io":
             assert ask(api, "DELETE", path_of(resource, "x")).code == 200, resource
     check(api)

@@ -9,8 +9,8 @@ from cluster_api import an_api
 from mooring.api.kind_spec import KindSpec
 from mooring.api.kinds import RESOURCES
 
-WRITTEN = [r for r in RESOURCES.values() if r.group != "events.k8s.io"]
-WITH_STATUS = [r for r in RESOURCES.values() if "status" in r.subresources]
+WRITTEN = [r for r in RESOURCES.values() if r.group != "events.k8s.io" and r.schema is None]
+WITH_STATUS = [r for r in RESOURCES.values() if "status" in r.subresources and r.schema is None]
 NOTHING = object()
 
 

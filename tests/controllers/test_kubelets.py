@@ -178,7 +178,7 @@ def test_a_changed_image_starts_the_container_again(cluster: LivingCluster) -> N
     assert cluster.status("pods", "pod")["observedGeneration"] == 2
 
 
-def test_pods_of_jobs_complete_unless_they_say_otherwise(cluster: LivingCluster) -> None:
+def test_pods_that_do_not_always_restart_complete_unless_they_say_otherwise(cluster: LivingCluster) -> None:
     template = {"spec": {"restartPolicy": "Never", "containers": [{"name": "main", "image": "x"}]}}
     uid = cluster.create("jobs", "j", {"spec": {"template": template}})["metadata"]["uid"]
     job = {"apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": uid, "controller": True}
@@ -193,16 +193,18 @@ def test_pods_of_jobs_complete_unless_they_say_otherwise(cluster: LivingCluster)
         marks = {f"mooring.dev/{key}": str(value) for key, value in annotations.items()}
         cluster.pod(name, node="node", metadata={**owned, "annotations": marks}, restartPolicy="Never")
     cluster.pod("alone", node="node", restartPolicy="Never")
+    cluster.pod("retried", node="node", restartPolicy="OnFailure")
     cluster.wait(4)
     assert cluster.phase("usual") == "Running"
     cluster.wait(1)
-    phases = {name: cluster.phase(name) for name in (*meta, "alone")}
+    phases = {name: cluster.phase(name) for name in (*meta, "alone", "retried")}
     assert phases == {
         "never": "Running",
         "long": "Running",
         "fails": "Failed",
         "usual": "Succeeded",
-        "alone": "Running",
+        "alone": "Succeeded",
+        "retried": "Succeeded",
     }
     cluster.wait(1000)
     assert cluster.phase("never") == "Running" and cluster.phase("long") == "Succeeded"

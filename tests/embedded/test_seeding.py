@@ -4,6 +4,7 @@ from typing import Any
 
 from asking import a_body, the
 from cluster_api import an_api
+from custom_definitions import a_definition, a_widget
 from mooring.controllers.nodes.simulated_nodes import missing_nodes
 from mooring.embedded.seeding import default_class, seed
 
@@ -148,3 +149,11 @@ def test_claims_without_a_class_get_the_default_one() -> None:
 
 def test_a_dump_with_classes_gets_no_other() -> None:
     assert default_class([{"kind": "StorageClass", "metadata": {"name": "fast"}}]) == []
+
+
+def test_definitions_come_before_objects_of_their_kinds() -> None:
+    api = an_api()
+    widget = a_widget()
+    widget["metadata"]["namespace"] = "team"
+    assert seed(api, [widget, a_definition()]) == []
+    assert [item["metadata"]["namespace"] for item in api.store.all("example.com/widgets")] == ["team"]

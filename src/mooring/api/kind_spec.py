@@ -14,6 +14,7 @@ import msgspec
 
 from mooring.api.api_errors import Cause
 from mooring.api.json_objects import JsonObject, at
+from mooring.api.structural_schema import Schema
 from mooring.api.validation.problem import Problems
 from mooring.kit.clock import NS_PER_S, moment_ns
 from mooring.model.meta import KubeObject
@@ -54,7 +55,8 @@ def whole_s(duration_ns: int) -> int:
     return abs(duration_ns) // NS_PER_S * (1 if duration_ns >= 0 else -1)
 
 
-Cell = str | int | bool
+Cell = str | int | float | bool | None
+"""A cell of a table; None: it is empty."""
 
 NONE, UNSET, UNKNOWN = "<none>", "<unset>", "<unknown>"
 
@@ -132,9 +134,12 @@ class Column(msgspec.Struct, frozen=True):
     priority: int = 0
     type: str = "string"
     format: str = ""
+    description: str = ""
+    """The description; empty: the name."""
 
     def definition(self) -> JsonObject:
-        shown = {"name": self.name, "type": self.type, "format": self.format, "description": self.name}
+        said = self.description or self.name
+        shown = {"name": self.name, "type": self.type, "format": self.format, "description": said}
         return {**shown, "priority": self.priority}
 
     def read(self, item: JsonObject, now_ns: int) -> Cell:
@@ -275,6 +280,18 @@ class OtherForm(msgspec.Struct, frozen=True):
     """A copy in the other form. None: Mooring does not write such objects."""
 
 
+class ScalePaths(msgspec.Struct, frozen=True):
+    """Where an object has the fields that its scale subresource shows, as dotted paths."""
+
+    replicas: str = "spec.replicas"
+    current: str = "status.replicas"
+    selector: str = ""
+    """A field with the selector as text; empty: the label selector in `spec.selector`."""
+
+
+_USUAL_SCALE = ScalePaths()
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class KindSpec:
     """One kind under one group and version. Specs are compared by identity.
@@ -296,9 +313,20 @@ class KindSpec:
     stored_as: str = ""
     """The key of its objects in the store, if not group and plural: both groups of events show the same objects."""
     served_too: tuple[str, ...] = ()
-    """Further apiVersions of the same form under which the embedded server serves the same objects."""
+    """Further apiVersions under which the embedded server serves the same objects. Those with another form are in
+    `other_forms`."""
     stored_version: str = ""
     """The apiVersion that objects have in the store, if not that of the spec: set for the versions in `served_too`."""
+
+    # ---- kinds of CustomResourceDefinitions
+    definition: str = ""
+    """The name of the CustomResourceDefinition that the kind comes from; empty for kinds of Kubernetes itself."""
+    schema: Schema | None = None
+    """The fields of its objects, where a structural schema describes them instead of the table of fields."""
+    singular_name: str = ""
+    """The singular name, if it is not the kind in lower case."""
+    list_kind_name: str = ""
+    """The kind of its lists, if it is not the kind with `List` behind it."""
 
     # ---- the typed object
     struct: type[KubeObject] = KubeObject
@@ -342,6 +370,8 @@ class KindSpec:
     """Faults that the server checks at creation and update, of fields that the typed object does not have."""
     change_faults: Callable[[JsonObject, JsonObject], list[Cause]] | None = None
     """Faults of an update, from the old and the new object."""
+    status_faults: Callable[[JsonObject, JsonObject], list[Cause]] | None = None
+    """Faults of a write to the status subresource, from the old and the new object."""
     fixed: tuple[str, ...] = ()
     """Paths of immutable fields."""
     status_keeps: tuple[str, ...] = ()
@@ -369,6 +399,8 @@ class KindSpec:
     """Whether `spec.selector` is a map of labels instead of a label selector."""
 
     # ---- reading
+    scale: ScalePaths = _USUAL_SCALE
+    """The fields that the scale subresource shows, if there is one."""
     field_labels: FieldLabels = field(default_factory=lambda: OF_METADATA)
     """The labels of field selectors."""
     columns: tuple[Column, ...] = PLAIN
@@ -399,7 +431,11 @@ class KindSpec:
 
     @property
     def singular(self) -> str:
-        return self.kind.lower()
+        return self.singular_name or self.kind.lower()
+
+    @property
+    def list_kind(self) -> str:
+        return self.list_kind_name or f"{self.kind}List"
 
     @property
     def resource(self) -> str:

@@ -8,9 +8,10 @@ import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from mooring.api.api_errors import already_exists, bad_request, conflict, not_found
+from mooring.api.api_errors import already_exists, bad_request, conflict, forbidden, not_found
 from mooring.api.json_objects import MAX_OBJECT_BYTES, JsonObject, check_size, size_of
 from mooring.api.kind_spec import KindSpec
+from mooring.api.kinds.custom_resources import CUSTOM_RESOURCE_DEFINITION
 from mooring.api.kinds.events import shown_form, stored_form
 from mooring.api.kinds.nodes import NODE
 from mooring.api.kinds.pods import POD
@@ -23,6 +24,7 @@ from mooring.apiserver.admission.object_meta import Deletion, Lookups
 from mooring.apiserver.admission.pod_updates import bind, check_binding, take_part
 from mooring.apiserver.admission.quotas import Quotas
 from mooring.apiserver.admission.special_kinds import special
+from mooring.apiserver.kind_table import KindTable
 from mooring.apiserver.store import Exists, Key, Store
 from mooring.apiserver.watch import Backlog
 from mooring.kit.clock import Clock, in_seconds
@@ -47,7 +49,8 @@ class Requester:
     def writer(self, resource: KindSpec, now: str, subresource: str) -> FieldWriter:
         """How the write is recorded in managedFields."""
         resets = _RESETS.get(subresource, frozenset()) if "status" in resource.subresources else frozenset()
-        return FieldWriter(self.manager, resource.api_version, now, subresource, resets)
+        schema = resource.schema if resource.definition else None
+        return FieldWriter(self.manager, resource.api_version, now, subresource, resets, schema)
 
 
 CONTROL_PLANE = Requester()
@@ -86,11 +89,13 @@ class ResourceApi:
     """The names of the health checks that fail."""
     backlog: Backlog = field(default_factory=Backlog)
     """The lines that wait for all watchers together."""
+    kinds: KindTable = field(init=False)
     lookups: Lookups = field(init=False)
     templates: TemplatePods = field(init=False)
     quotas: Quotas = field(init=False)
 
     def __post_init__(self) -> None:
+        self.kinds = KindTable(self.store)
         self.lookups = Lookups(self.store, self.gates)
         self.templates = TemplatePods(self.store)
         self.quotas = Quotas(self.store, self.clock.now_ns)
@@ -136,6 +141,8 @@ class ResourceApi:
     def _prepare_new(self, resource: KindSpec, namespace: str, item: JsonObject, by: Requester) -> JsonObject:
         """A new object, admitted. Hot: a pod like the last one of its template skips admission; see `TemplatePods`."""
         now = self.now()
+        if resource.definition:
+            self._check_not_ending(resource)
         if resource is POD and not by.manager:
             made = self.templates.another(namespace, item, now, self.new_uid, self.random_suffix)
             if made is not None:
@@ -152,6 +159,13 @@ class ResourceApi:
         if resource is POD:
             self.templates.remember(namespace, item, made)
         return made
+
+    def _check_not_ending(self, resource: KindSpec) -> None:
+        """Raises 403 for a new object of a custom kind whose definition is being deleted."""
+        definition = self.store.find(CUSTOM_RESOURCE_DEFINITION.storage, ("", resource.definition))
+        if definition is None or definition["metadata"].get("deletionTimestamp"):
+            why = "create not allowed while custom resource definition is terminating"
+            raise forbidden(resource.plural, "", why, resource.group)
 
     # ---- changing
 

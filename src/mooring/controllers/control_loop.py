@@ -30,6 +30,8 @@ class Controller(ABC):
     name: str
     storages: Sequence[str]
     """The storages whose writes it observes: `/pods`, `apps/replicasets`, ..."""
+    follows_custom: bool = False
+    """Whether it also observes the objects of all custom kinds."""
     rest_ns: int = 0
     """How long an object is left alone after a sync, so that many changes in a row cost one sync."""
 
@@ -91,11 +93,12 @@ class ControlLoop:
         for place, controller in enumerate(controllers):
             for storage in controller.storages:
                 self._listeners.setdefault(storage, []).append((place, controller))
+        self._custom = [(i, each) for i, each in enumerate(controllers) if getattr(each, "follows_custom", False)]
         # Objects that are in the store already count as just added: after a restart every object is synced once.
-        for storage in self._listeners:
+        for storage in (*self._listeners, *api.kinds.stored()):
             for write in api.store.additions(storage):
                 self._observe(write)
-        api.store.listen(self._observe, self._listeners)
+        api.store.listen(self._observe)
 
     def step(self, limit: int = 1000) -> int:
         """Run what is due, at most so many tasks, so that a driver can do other things in between. Returns how many
@@ -119,7 +122,8 @@ class ControlLoop:
     def _observe(self, write: StoreWrite) -> None:
         """Plan the tasks that a write calls for. It runs inside of the write, so the order of tasks is the order of
         writes."""
-        for place, controller in self._listeners.get(write.storage, ()):
+        is_custom = write.storage not in self._listeners and write.storage in self._api.kinds.stored()
+        for place, controller in self._custom if is_custom else self._listeners.get(write.storage, ()):
             for key in controller.concerned(write):
                 self._plan((place, key))
 

@@ -4,9 +4,10 @@ cluster."""
 from collections.abc import Iterable
 
 from mooring.api.api_errors import ApiError
-from mooring.api.json_objects import JsonObject
+from mooring.api.json_objects import JsonObject, value_at
 from mooring.api.kind_spec import KindSpec
 from mooring.api.kinds import BY_KIND, RESOURCES
+from mooring.api.kinds.custom_resources import CUSTOM_RESOURCE_DEFINITION
 from mooring.apiserver.resource_api import ResourceApi
 from mooring.model.pod_spec import FINISHED_PHASES
 
@@ -15,7 +16,7 @@ _SERVER_OWNED = ("uid", "resourceVersion", "generation", "creationTimestamp", "s
 _ENDING = ("deletionTimestamp", "deletionGracePeriodSeconds")
 """An object that was being deleted there lives again here."""
 _EARLY = (
-    *("Namespace", "PriorityClass", "RuntimeClass", "LimitRange", "StorageClass", "Node"),
+    *("CustomResourceDefinition", "Namespace", "PriorityClass", "RuntimeClass", "LimitRange", "StorageClass", "Node"),
     *("PersistentVolumeClaim", "PersistentVolume"),
 )
 """Kinds that admission looks up come first, and claims before volumes, which name the uid of their claim."""
@@ -65,7 +66,7 @@ def seed(api: ResourceApi, items: Iterable[JsonObject]) -> list[str]:
     written = list(items)
     for item in sorted((*_missing_namespaces(written), *written), key=_rank):
         kind, version = item.get("kind", ""), item.get("apiVersion", "")
-        resource = BY_KIND.get((version, kind))
+        resource = BY_KIND.get((version, kind)) or api.kinds.named(version, kind)
         if kind in _UNTOLD:
             continue
         if resource is None:
@@ -106,14 +107,21 @@ def _missing_namespaces(items: Iterable[JsonObject]) -> list[JsonObject]:
     """A Namespace for each name that objects are in and that no Namespace among them has, as in dumps of one namespace."""
     homes: dict[str, None] = {}
     written = set()
+    items = list(items)
+    custom = {
+        (value_at(item, "spec.group"), value_at(item, "spec.names.kind"))
+        for item in items
+        if item.get("kind") == CUSTOM_RESOURCE_DEFINITION.kind and value_at(item, "spec.scope") == "Namespaced"
+    }
     for item in items:
-        resource = BY_KIND.get((item.get("apiVersion", ""), item.get("kind", "")))
-        metadata = item.get("metadata")
-        if resource is None or not isinstance(metadata, dict) or item["kind"] in _UNTOLD:
+        kind, version = item.get("kind", ""), item.get("apiVersion", "")
+        resource, metadata = BY_KIND.get((version, kind)), item.get("metadata")
+        is_custom = (str(version).partition("/")[0], kind) in custom
+        if (resource is None and not is_custom) or not isinstance(metadata, dict) or kind in _UNTOLD:
             continue
-        if item["kind"] == "Namespace":
+        if kind == "Namespace":
             written.add(metadata.get("name"))
-        elif resource.namespaced and metadata.get("namespace"):
+        elif (resource is None or resource.namespaced) and metadata.get("namespace"):
             homes[metadata["namespace"]] = None
     return [
         {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}} for name in homes if name not in written

@@ -17,8 +17,9 @@ from mooring.api.json_objects import JsonObject
 from mooring.api.kind_spec import KindSpec
 from mooring.api.kinds import BY_KIND, kind_of
 from mooring.api.schema.fields import ANYTHING, type_of
-from mooring.api.schema.strict import FieldFault, Step, field_faults, is_known
+from mooring.api.schema.strict import FieldFault, field_faults, is_known
 from mooring.api.schema.typed_values import has_conforming_spec
+from mooring.api.structural_schema import Step
 from mooring.api.validation.problem import Problem, Problems, at_key
 from mooring.inputs.documents import Document, DocumentPlace, ManifestFile, gather, split
 from mooring.inputs.lines import placed

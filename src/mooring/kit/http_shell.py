@@ -106,6 +106,10 @@ def accepted_media(accept: str) -> Iterator[tuple[str, dict[str, str]]]:
 
 def bears_token(headers: Mapping[str, str], token: str) -> bool:
     """Whether a request has this bearer token. The comparison takes the same time for every wrong token."""
+    return hmac.compare_digest(bearer_token(headers).encode(errors="replace"), token.encode())
+
+
+def bearer_token(headers: Mapping[str, str]) -> str:
+    """The bearer token of a request; empty if it has none."""
     scheme, _, given = headers.get("Authorization", "").partition(" ")
-    is_known = hmac.compare_digest(given.strip().encode(errors="replace"), token.encode())
-    return scheme.lower() == "bearer" and is_known
+    return given.strip() if scheme.lower() == "bearer" else ""

@@ -43,7 +43,7 @@ _FORMATS = {
     "qualifiedName": names.qualified_name_faults,
     "labelValue": names.label_value_faults,
 }
-_FUNCTIONS = (*STANDARD, *TIMES, *TEXTS, *LISTS, *AMOUNTS, *NETWORKS, *URLS, *named_formats(_FORMATS))
+FUNCTIONS = (*STANDARD, *TIMES, *TEXTS, *LISTS, *AMOUNTS, *NETWORKS, *URLS, *named_formats(_FORMATS))
 
 
 @cache
@@ -57,7 +57,7 @@ def declarations(has_lists: bool = True) -> Declarations:
         "attributes": map_of(STRING, map_of(STRING, DYN if has_lists else ANY)),
         "capacity": map_of(STRING, map_of(STRING, QUANTITY)),
     }
-    library = Library([each for each in _FUNCTIONS if has_lists or each.function != "includes"])
+    library = Library([each for each in FUNCTIONS if has_lists or each.function != "includes"])
     types = {**TYPES, IP.name: IP, CIDR.name: CIDR}
     return Declarations(library, {"device": _DEVICE}, {_DEVICE.name: fields}, types, VALIDATORS)
 

@@ -17,7 +17,7 @@ from mooring.model.workloads import Workload
 _GROUPS = (
     *("", "apps", "batch", "policy", "scheduling.k8s.io", "node.k8s.io", "coordination.k8s.io", "events.k8s.io"),
     *("storage.k8s.io", "resource.k8s.io", "rbac.authorization.k8s.io", "networking.k8s.io", "autoscaling"),
-    *("discovery.k8s.io", "authentication.k8s.io", "authorization.k8s.io"),
+    *("discovery.k8s.io", "apiextensions.k8s.io", "authentication.k8s.io", "authorization.k8s.io"),
 )
 """The order in which discovery lists the groups: kubectl takes the first group that has a resource of a given name. Other
 groups follow."""

@@ -78,6 +78,7 @@ SECRET = KindSpec(
 
 SERVICE_ACCOUNT = KindSpec(
     *("", "v1", "serviceaccounts", "ServiceAccount", True, ("sa",)),
+    subresources=("token",),
     returns_deleted=True,
     lists={"secrets": by("name", atomic_items=True)},
     columns=(NAME, Column("Secrets", count("secrets")), AGE),

@@ -206,6 +206,8 @@ def is_event(resource: KindSpec) -> bool:
 def stored_form(resource: KindSpec, item: JsonObject) -> JsonObject:
     """The form in which the store keeps an object that a client wrote through this resource."""
     if not is_event(resource):
+        if resource.form is not None and resource.stored_version:
+            return resource.form.read(item)
         return {**item, "apiVersion": resource.stored_version} if resource.stored_version else item
     core = {_CORE_NAMES.get(key, key): value for key, value in item.items()} if resource.group else item
     return {**_ALWAYS_SHOWN, **core, "apiVersion": _CORE_VERSION}
@@ -214,7 +216,8 @@ def stored_form(resource: KindSpec, item: JsonObject) -> JsonObject:
 def shown_form(resource: KindSpec, item: JsonObject) -> JsonObject:
     """The form in which a client of this resource sees a stored object."""
     if resource.stored_version:
-        return {**item, "apiVersion": resource.api_version}
+        write = resource.form.write if resource.form is not None else None
+        return write(item) if write is not None else {**item, "apiVersion": resource.api_version}
     if not is_event(resource) or not resource.group:
         return item
     return {**{_NEW_NAMES.get(key, key): value for key, value in item.items()}, "apiVersion": _NEW_VERSION}

@@ -293,8 +293,3 @@ CRON_JOB = KindSpec(
         *template_columns(f"spec.jobTemplate.{POD_SPEC}", "spec.jobTemplate.spec.selector"),
     ),
 )
-
-HORIZONTAL_POD_AUTOSCALER = KindSpec(
-    *("autoscaling", "v2", "horizontalpodautoscalers", "HorizontalPodAutoscaler", True, ("hpa",), ("all",)),
-    subresources=("status",),
-)

@@ -16,6 +16,7 @@ from mooring.api import api_errors as errors
 from mooring.api.json_objects import MAX_OBJECT_BYTES, JsonObject, metadata_of
 from mooring.api.patches.json_patch import equal
 from mooring.api.patches.merge_keys import (
+    CustomPlace,
     MergePlace,
     Owner,
     Path,
@@ -26,6 +27,7 @@ from mooring.api.patches.merge_keys import (
     path_text,
     with_owners,
 )
+from mooring.api.structural_schema import Schema
 
 BEFORE_FIRST_APPLY = "before-first-apply"
 """Owns what an object without managedFields has when it is applied to for the first time."""
@@ -63,6 +65,8 @@ class FieldWriter:
     time: str
     subresource: str = ""
     resets: frozenset[str] = frozenset()
+    schema: Schema | None = None
+    """The schema of the objects, if they are of a custom kind."""
 
     def counted(self, paths: Iterable[Path]) -> Paths:
         """The paths that this writer can own or change."""
@@ -97,7 +101,7 @@ def record_update(live: JsonObject | None, new: JsonObject, by: FieldWriter) -> 
             return bare(new)
         me = Owner(by.manager, "Update", by.api_version, by.subresource, by.time)
         old = bare(live) if live is not None else _unwritten(new)
-        difference = _difference(old, bare(new), _root(new), by)
+        difference = _difference(old, bare(new), _root(new, by), by)
         gone = difference.changed | difference.removed
         owners_book = {owner.identity: owner.without(gone) for owner in owners}
         if gained := difference.changed - _UNOWNED:
@@ -150,7 +154,7 @@ def _telling(value: Any, place: MergePlace) -> Any:
 def _applied(live: JsonObject, wanted: JsonObject, by: FieldWriter, owners: list[Owner], force: bool) -> JsonObject:
     """The merged object with its owners. What the manager owned before and does not name now goes, unless others own
     it."""
-    root = _root(wanted)
+    root = _root(wanted, by)
     wanted = _telling(wanted, root)
     me = Owner(by.manager, "Apply", by.api_version, by.subresource, by.time, by.counted(_leaves(wanted, root)))
     _check_storable(me.paths)
@@ -209,8 +213,8 @@ def _allowed(live: JsonObject, by: FieldWriter) -> Paths:
         return frozenset()
     if not isinstance(last, dict) or last.get("apiVersion") != by.api_version:
         return frozenset()
-    difference = _difference(last, bare(live), _root(live), by)
-    return frozenset(_leaves(last, _root(live))) - difference.changed - difference.removed
+    difference = _difference(last, bare(live), _root(live, by), by)
+    return frozenset(_leaves(last, _root(live, by))) - difference.changed - difference.removed
 
 
 def _with_last_applied(new: JsonObject, wanted: JsonObject, by: FieldWriter) -> JsonObject:
@@ -354,8 +358,9 @@ def _is_modified(old: Any, new: Any) -> bool:
     return old is not _PARTED and new is not _PARTED and not equal(old, new)
 
 
-def _root(item: JsonObject) -> MergePlace:
-    return MergePlace((str(item.get("kind", "")),))
+def _root(item: JsonObject, by: FieldWriter) -> MergePlace:
+    names = (str(item.get("kind", "")),)
+    return MergePlace(names) if by.schema is None else CustomPlace(names, schema=by.schema)
 
 
 def _annotations(item: JsonObject) -> JsonObject:
@@ -371,5 +376,5 @@ def _unwritten(item: JsonObject) -> JsonObject:
 
 def _first_owner(live: JsonObject, by: FieldWriter) -> Owner:
     """The owner of all that an object had when it was applied to for the first time."""
-    paths = _difference(_unwritten(live), bare(live), _root(live), by).changed - _UNOWNED
+    paths = _difference(_unwritten(live), bare(live), _root(live, by), by).changed - _UNOWNED
     return Owner(BEFORE_FIRST_APPLY, "Update", by.api_version, "", by.time, frozenset(paths))

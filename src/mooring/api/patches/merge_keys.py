@@ -14,6 +14,7 @@ from mooring.api.api_errors import shortened
 from mooring.api.json_objects import JsonObject, metadata_of
 from mooring.api.kind_spec import BY_NAME, BY_TYPE, VALUES, ListRule, by
 from mooring.api.kinds import SPECS
+from mooring.api.structural_schema import Schema
 from mooring.kit.shown_text import quoted
 from mooring.model.pod_spec import REQUIRED_TERMS
 
@@ -141,7 +142,21 @@ class MergePlace:
     @property
     def is_keyed(self) -> bool:
         """Whether a list here has items of their own."""
-        return not self.is_item and list_rule(self.names).apply_keys is not None
+        return not self.is_item and self._apply_keys is not None
+
+    @property
+    def _apply_keys(self) -> tuple[str, ...] | None:
+        """The fields that identify an item of a list here; None: the list is one value."""
+        return list_rule(self.names).apply_keys
+
+    @property
+    def _is_atomic(self) -> bool:
+        """Whether a map here, or an item that is one, is one value."""
+        return list_rule(self.names).atomic_items if self.is_item else is_atomic(self.names)
+
+    def _key_default(self, name: str) -> object:
+        """The value of a key that an item does not name."""
+        return KEY_DEFAULTS.get(name)
 
     def at(self, name: str) -> "MergePlace":
         """The place of a field."""
@@ -161,8 +176,7 @@ class MergePlace:
         if len(self.path) >= DEEPEST:
             return None
         if isinstance(value, dict):
-            atomic = list_rule(self.names).atomic_items if self.is_item else is_atomic(self.names)
-            return None if atomic else {intern(f"f:{name}"): part for name, part in value.items()}
+            return None if self._is_atomic else {intern(f"f:{name}"): part for name, part in value.items()}
         if not isinstance(value, list) or not self.is_keyed:
             return None
         parts = {intern(key): item for item in value if (key := self.key(item)) is not None}
@@ -170,14 +184,44 @@ class MergePlace:
 
     def key(self, item: object) -> str | None:
         """The key that tells an item of this list from others; None if it has none."""
-        fields = list_rule(self.names).apply_keys
+        fields = self._apply_keys
         if not fields:
             return None if isinstance(item, dict | list | None) else f"v:{compact(item)}"
         if not isinstance(item, dict):
             return None
-        found = {name: item.get(name, KEY_DEFAULTS.get(name)) for name in fields}
+        found = {name: item.get(name, self._key_default(name)) for name in fields}
         found = {name: value for name, value in found.items() if value is not None}
         return f"k:{compact(found)}" if found else None
+
+
+@dataclass(frozen=True, slots=True)
+class CustomPlace(MergePlace):
+    """A place in an object of a custom kind: its schema has the rules, not the names. None: the schema does not have it."""
+
+    schema: Schema | None = None
+
+    @property
+    def _apply_keys(self) -> tuple[str, ...] | None:
+        return None if self.schema is None else self.schema.list_keys
+
+    @property
+    def _is_atomic(self) -> bool:
+        return self.schema is not None and self.schema.is_atomic
+
+    def _key_default(self, name: str) -> object:
+        items = None if self.schema is None else self.schema.items
+        part = None if items is None else items.properties.get(name)
+        return None if part is None else part.default
+
+    def inside(self, key: str) -> MergePlace:
+        """Metadata has the rules of all kinds."""
+        if not key.startswith("f:"):
+            items = None if self.schema is None else self.schema.items
+            return CustomPlace(self.names, (*self.path, key), True, items)
+        if not self.path and key == "f:metadata":
+            return MergePlace((*self.names, "metadata"), (key,))
+        part = None if self.schema is None else self.schema.at(key[2:])
+        return CustomPlace((*self.names, key[2:]), (*self.path, key), False, part)
 
 
 def compact(value: object) -> str:

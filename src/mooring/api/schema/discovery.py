@@ -3,7 +3,8 @@
 Everything is made from the table of served kinds, so what is served and what is announced cannot drift apart.
 """
 
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -53,25 +54,31 @@ SUBRESOURCES: dict[str, Subresource] = {
     "finalize": Subresource(("update",)),
     "log": Subresource(("get",)),
     "scale": Subresource(kind="Scale", group="autoscaling", version="v1"),
+    "token": Subresource(("create",), "TokenRequest", "authentication.k8s.io", "v1"),
 }
 """The subresources that are not read and written like `status`."""
 
 
-def document(path: str, aggregated: bool = False, address: str = "") -> JsonObject | None:
-    """The answer to one discovery path; None if there is no such path. `address` is where this server is reached."""
+def document(
+    path: str, aggregated: bool = False, address: str = "", custom: Iterable[KindSpec] = ()
+) -> JsonObject | None:
+    """The answer to one discovery path; None if there is no such path. `address` is where this server is reached, `custom`
+    are the kinds that it serves besides those of Kubernetes."""
+    groups = _groups(custom)
     match path.strip("/").split("/"):
         case ["version"]:
             return VERSION
         case ["api"]:
-            return aggregated_list("") if aggregated else api_versions(address)
+            return aggregated_list({"": groups[""]}) if aggregated else api_versions(address)
         case ["apis"]:
-            return aggregated_list(*_groups()) if aggregated else group_list()
-        case ["apis", group] if group in _groups():
-            return {"kind": "APIGroup", "apiVersion": "v1"} | _group(group)
+            named = {name: versions for name, versions in groups.items() if name}
+            return aggregated_list(named) if aggregated else group_list(named)
+        case ["apis", group] if group and group in groups:
+            return {"kind": "APIGroup", "apiVersion": "v1"} | _group(group, groups[group])
         case ["api", version]:
-            return resource_list("", version)
+            return resource_list(groups[""].get(version, []))
         case ["apis", group, version] if group:
-            return resource_list(group, version)
+            return resource_list(groups.get(group, {}).get(version, []))
     return None
 
 
@@ -81,21 +88,21 @@ def document(path: str, aggregated: bool = False, address: str = "") -> JsonObje
 def api_versions(address: str = "") -> JsonObject:
     """`/api`: the versions of the core group."""
     reached = [{"clientCIDR": "0.0.0.0/0", "serverAddress": address}]
-    return {"kind": "APIVersions", "versions": _versions(""), "serverAddressByClientCIDRs": reached}
+    return {"kind": "APIVersions", "versions": list(_groups()[""]), "serverAddressByClientCIDRs": reached}
 
 
-def group_list() -> JsonObject:
+def group_list(groups: "Mapping[str, Versions]") -> JsonObject:
     """`/apis`: the named groups with their versions."""
-    return {"kind": "APIGroupList", "apiVersion": "v1", "groups": [_group(name) for name in _groups()]}
+    found = [_group(name, versions) for name, versions in groups.items()]
+    return {"kind": "APIGroupList", "apiVersion": "v1", "groups": found}
 
 
-def resource_list(group: str, version: str) -> JsonObject | None:
+def resource_list(kinds: list[KindSpec]) -> JsonObject | None:
     """`/api/v1`, `/apis/apps/v1`: the kinds of one group and version; None if there are none."""
-    kinds = _kinds(group, version)
     if not kinds:
         return None
     head: JsonObject = {"kind": "APIResourceList"}
-    if group:  # Parity: the core group's document goes without apiVersion.
+    if kinds[0].group:  # Parity: the core group's document goes without apiVersion.
         head["apiVersion"] = "v1"
     head["groupVersion"] = kinds[0].api_version
     return head | {"resources": [line for resource in kinds for line in _lines(resource)]}
@@ -123,34 +130,30 @@ def _subresource_line(resource: KindSpec, name: str, sub: Subresource) -> JsonOb
     return line | {"kind": sub.kind or resource.kind, "verbs": list(sub.verbs)}
 
 
-def _group(name: str) -> JsonObject:
+def _group(name: str, kinds: "Versions") -> JsonObject:
     """One group with its versions; the first is preferred."""
-    versions = [{"groupVersion": f"{name}/{version}", "version": version} for version in _versions(name)]
+    versions = [{"groupVersion": f"{name}/{version}", "version": version} for version in kinds]
     return {"name": name, "versions": versions, "preferredVersion": versions[0]}
 
 
 # All at once
 
 
-def aggregated_list(*groups: str) -> JsonObject:
+def aggregated_list(groups: "Mapping[str, Versions]") -> JsonObject:
     """`/api` and `/apis` in one document each, which spares kubectl a request for every group."""
     return {
         "kind": "APIGroupDiscoveryList",
         "apiVersion": "apidiscovery.k8s.io/v2",
         "metadata": {},
-        "items": [_aggregated_group(name) for name in groups],
+        "items": [_aggregated_group(name, versions) for name, versions in groups.items()],
     }
 
 
-def _aggregated_group(name: str) -> JsonObject:
+def _aggregated_group(name: str, kinds: "Versions") -> JsonObject:
     """One group with the resources of all its versions."""
     versions = [
-        {
-            "version": version,
-            "resources": [_aggregated(resource) for resource in _kinds(name, version)],
-            "freshness": "Current",
-        }
-        for version in _versions(name)
+        {"version": version, "resources": [_aggregated(resource) for resource in found], "freshness": "Current"}
+        for version, found in kinds.items()
     ]
     return {"metadata": {"name": name} if name else {}, "versions": versions}
 
@@ -185,25 +188,34 @@ def _response_kind(kind: str, group: str = "", version: str = "") -> dict[str, s
 # The table of kinds, by group and version
 
 
-def _all() -> Iterable[KindSpec]:
-    """Everything that has a path: what is stored, and what is only posted."""
-    return (*RESOURCES.values(), *REQUESTS)
+Versions = Mapping[str, list[KindSpec]]
+"""The kinds of a group by version, the preferred version first."""
+_BUILT_IN = (*RESOURCES.values(), *REQUESTS)
+"""Everything of Kubernetes that has a path: what is stored, and what is only posted."""
+_VERSION = re.compile(r"v([1-9][0-9]*)(?:(alpha|beta)([1-9][0-9]*))?")
 
 
-def _groups() -> list[str]:
-    """The named groups, in the order of the table of kinds."""
-    return list(dict.fromkeys(resource.group for resource in _all() if resource.group))
+def _groups(custom: Iterable[KindSpec] = ()) -> dict[str, Versions]:
+    """All groups in the order of the table of kinds. Kinds are in the order of their names, as kube-apiserver lists them."""
+    found: dict[str, dict[str, list[KindSpec]]] = {}
+    for resource in (*_BUILT_IN, *custom):
+        found.setdefault(resource.group, {}).setdefault(resource.version, []).append(resource)
+    return {group: dict(_ordered(versions)) for group, versions in found.items()}
 
 
-def _versions(group: str) -> list[str]:
-    """The versions of a group that are served, in the order of the table."""
-    return list(dict.fromkeys(resource.version for resource in _all() if resource.group == group))
+def _ordered(versions: Versions) -> Iterable[tuple[str, list[KindSpec]]]:
+    """Versions of a group with custom kinds are ordered by their names, others stay in the order of the table."""
+    listed = [(version, sorted(kinds, key=lambda kind: kind.plural)) for version, kinds in versions.items()]
+    is_custom = any(kind.definition for _, kinds in listed for kind in kinds)
+    return sorted(listed, key=lambda entry: version_rank(entry[0])) if is_custom else listed
 
 
-def _kinds(group: str, version: str) -> list[KindSpec]:
-    """The kinds of a group and version in the order of their names, as kube-apiserver lists them."""
-    found = [resource for resource in _all() if (resource.group, resource.version) == (group, version)]
-    return sorted(found, key=lambda resource: resource.plural)
+def version_rank(name: str) -> tuple[int, int, int, str]:
+    """The order in which discovery lists versions: v2, v1, v1beta2, v1beta1, v1alpha1, then others by name."""
+    found = _VERSION.fullmatch(name)
+    if found is None:
+        return 3, 0, 0, name
+    return {None: 0, "beta": 1, "alpha": 2}[found[2]], -int(found[1]), -int(found[3] or 0), name
 
 
 def _names(resource: KindSpec) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from mooring.api.json_objects import JsonObject
 from mooring.api.kind_spec import KindSpec
+from mooring.api.structural_schema import known_part
 
 ANYTHING = "object"
 """Holds any JSON, with no fields that are known."""
@@ -58,6 +59,8 @@ def type_of(resource: KindSpec) -> str:
 
     A group has one package for the version that most of its kinds have, and others that name theirs: `autoscaling-v2`.
     """
+    if resource.schema is not None:
+        return ANYTHING
     package, known = resource.group.split(".")[0] or "core", table()
     for name in (package, f"{package}-{resource.version}"):
         if f"{name}.{resource.kind}" in known.types and known.packages[name].endswith(f".{resource.version}"):
@@ -136,13 +139,35 @@ def _place(marked: str, form: str = "") -> SchemaPlace:
     return SchemaPlace(tuple(map(int, numbers.split("."))), marked != numbers, form == "bytes")
 
 
+# ---- descriptions
+
+
+@cache
+def descriptions() -> dict[tuple[str, str], str]:
+    """The texts of `kubectl explain` by type and field; that of a type itself has an empty field. They are in
+    `data/descriptions.txt`."""
+    found: dict[tuple[str, str], str] = {}
+    name = ""
+    for line in (files("mooring.api.schema") / "data" / "descriptions.txt").read_text().splitlines():
+        if not line or line.startswith("#"):
+            continue
+        key, _, text = line.strip().partition(": ")
+        if not line.startswith(" "):
+            name, key = key, ""
+        found[name, key] = text
+    return found
+
+
 # ---- pruning
 
 
 def pruned(resource: KindSpec, item: JsonObject) -> JsonObject:
     """An object without the fields that its kind does not have: those are never stored."""
-    left: JsonObject = _pruned(item, type_of(resource))
-    return left
+    if resource.schema is None:
+        left: JsonObject = _pruned(item, type_of(resource))
+        return left
+    known: JsonObject = known_part(resource.schema, item, [])
+    return {**known, "metadata": _pruned(item["metadata"], "meta.ObjectMeta")} if "metadata" in item else known
 
 
 def _pruned(value: Any, holds: str) -> Any:

@@ -1,7 +1,7 @@
 """OpenAPI v3 and v2: the schemas of all served kinds, made from the table of fields, and the operations that kubectl looks
 for.
 
-kubectl explains kinds by the schemas (which have no descriptions), sees by the parameters of PATCH that the server
+kubectl explains kinds by the schemas, sees by the parameters of PATCH that the server
 validates fields, and `kubectl apply` merges by the rules that stand beside the fields: those of `merge_keys`. Documents
 are made once and shared: a caller must not change one.
 """
@@ -22,6 +22,7 @@ from mooring.api.schema.fields import (
     ANYTHING,
     Field,
     core_of,
+    descriptions,
     fields_of,
     full_name,
     is_list,
@@ -70,7 +71,11 @@ _RETAINED = frozenset(
 
 def index() -> JsonObject:
     """`/openapi/v3`: where the document of each group and version is, with a hash by which kubectl caches it."""
-    return {"paths": {path: {"serverRelativeURL": f"{ROOT}/{path}?hash={_hash(path)}"} for path in _kinds()}}
+    return {"paths": {path: _link(path, _hash(path)) for path in _kinds()}}
+
+
+def _link(path: str, hashed: str) -> JsonObject:
+    return {"serverRelativeURL": f"{ROOT}/{path}?hash={hashed}"}
 
 
 def document(path: str) -> JsonObject | None:
@@ -83,7 +88,7 @@ def _kinds() -> dict[str, list[KindSpec]]:
     """All kinds whose fields are known, by the path of their document."""
     found: dict[str, list[KindSpec]] = {}
     for resource in (*RESOURCES.values(), *REQUESTS):
-        if is_type(type_of(resource)):
+        if is_type(type_of(resource)) or resource.schema is not None:
             found.setdefault(resource.path.strip("/"), []).append(resource)
     return found
 
@@ -91,7 +96,10 @@ def _kinds() -> dict[str, list[KindSpec]]:
 @cache
 def _document(path: str) -> JsonObject:
     """The document of one group and version."""
-    kinds = _kinds()[path]
+    return _described(_kinds()[path])
+
+
+def _described(kinds: Iterable[KindSpec]) -> JsonObject:
     return {
         "openapi": "3.0.0",
         "info": {"title": "Kubernetes", "version": VERSION["gitVersion"]},
@@ -103,7 +111,56 @@ def _document(path: str) -> JsonObject:
 @cache
 def _hash(path: str) -> str:
     """The hash under which kubectl caches a document: another document has another hash."""
-    return hashlib.sha512(msgspec.json.encode(_document(path))).hexdigest().upper()
+    return _hashed(_document(path))
+
+
+def _hashed(document: JsonObject) -> str:
+    return hashlib.sha512(msgspec.json.encode(document)).hexdigest().upper()
+
+
+# ---- documents of custom kinds
+
+
+class CustomDocuments:
+    """The documents of the custom kinds of one server. They are made when a client asks; hashes are kept."""
+
+    def __init__(self) -> None:
+        self._hashes: dict[str, tuple[list[KindSpec], str]] = {}
+        """By path, the kinds that a document was made of, and its hash."""
+
+    def index(self, custom: Iterable[KindSpec]) -> JsonObject:
+        """`/openapi/v3` with the documents of custom kinds."""
+        by_path = _by_path(custom)
+        self._hashes = {path: self._known(path, kinds) for path, kinds in by_path.items()}
+        links = {path: _link(path, hashed) for path, (_, hashed) in self._hashes.items()}
+        return {"paths": links | index()["paths"]}
+
+    def document(self, path: str, custom: Iterable[KindSpec]) -> JsonObject | None:
+        """One document, of kinds of Kubernetes or of custom ones; None if there is none."""
+        found = document(path)
+        kinds = _by_path(custom).get(path) if found is None else None
+        return found if kinds is None else _described(kinds)
+
+    def _known(self, path: str, kinds: list[KindSpec]) -> tuple[list[KindSpec], str]:
+        held = self._hashes.get(path)
+        return held if held is not None and held[0] == kinds else (kinds, _hashed(_described(kinds)))
+
+
+def _by_path(custom: Iterable[KindSpec]) -> dict[str, list[KindSpec]]:
+    found: dict[str, list[KindSpec]] = {}
+    for resource in custom:
+        found.setdefault(resource.path.strip("/"), []).append(resource)
+    return found
+
+
+def _custom_schema(resource: KindSpec) -> JsonObject:
+    """The schema of a kind as its definition has it, with the fields that every object has."""
+    assert resource.schema is not None
+    written = resource.schema.written
+    shared: JsonObject = {name: {"type": "string"} for name in ("apiVersion", "kind")}
+    shared["metadata"] = _reference(full_name("meta.ObjectMeta"))
+    properties = {**shared, **written.get("properties", {}), "metadata": shared["metadata"]}
+    return {**written, "properties": properties}
 
 
 # ---- operations
@@ -143,7 +200,14 @@ def _content(resource: KindSpec, action: str) -> JsonObject:
     """The content that a request may send: the object, or a patch of any type."""
     if action == "patch":
         return {name: {"schema": _reference(PATCH)} for name in PATCHES}
-    return {"application/json": {"schema": _reference(full_name(type_of(resource)))}}
+    return {"application/json": {"schema": _reference(_schema_name(resource))}}
+
+
+def _schema_name(resource: KindSpec) -> str:
+    """The full name of the schema of a kind. Custom kinds have their group backwards, as upstream names them."""
+    if resource.schema is None:
+        return full_name(type_of(resource))
+    return ".".join((*reversed(resource.group.split(".")), resource.version, resource.kind))
 
 
 def _identity(resource: KindSpec) -> dict[str, str]:
@@ -158,8 +222,13 @@ def _schemas(kinds: Iterable[KindSpec]) -> dict[str, JsonObject]:
     """The schemas of some kinds and of all types that they are made of, by their full names."""
     made: dict[str, JsonObject] = {PATCH: {"type": "object"}}
     for resource in kinds:
-        _add_schemas(made, type_of(resource))
-        made[full_name(type_of(resource))]["x-kubernetes-group-version-kind"] = [_identity(resource)]
+        name = _schema_name(resource)
+        if resource.schema is None:
+            _add_schemas(made, type_of(resource))
+        else:
+            _add_schemas(made, "meta.ObjectMeta")
+            made[name] = _custom_schema(resource)
+        made[name]["x-kubernetes-group-version-kind"] = [_identity(resource)]
     return made
 
 
@@ -178,6 +247,7 @@ def _schema(name: str) -> JsonObject:
     """One type as an object with properties."""
     fields = fields_of(name)
     schema = {
+        "description": descriptions().get((name, "")),
         "type": "object",
         "required": [field for field, held in fields.items() if held.is_required],
         "properties": {field: _property(name, field, held) for field, held in fields.items()},
@@ -188,6 +258,8 @@ def _schema(name: str) -> JsonObject:
 def _property(name: str, field: str, held: Field) -> JsonObject:
     """One field: what it holds, with the rules by which patches merge it."""
     schema, rules = _value(held.holds), _merge_rules().get((name, field), {})
+    said = descriptions().get((name, field))
+    rules = {"description": said, **rules} if said else rules
     # Nothing may stand beside a reference.
     return {"allOf": [schema], **rules} if rules and "$ref" in schema else schema | rules
 

@@ -14,7 +14,7 @@ Warnings of them are `warning_headers`. All of these walk the object; callers fi
 import json
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
-from itertools import islice
+from itertools import chain, islice
 from typing import Any, NamedTuple
 
 import msgspec
@@ -25,6 +25,7 @@ from mooring.api.kind_spec import KindSpec
 from mooring.api.patches.merge_keys import MergePlace, path_text
 from mooring.api.schema.fields import Field, Fields, fields_of, is_list, is_map, is_type, part_of, type_of
 from mooring.api.schema.typed_values import conforms
+from mooring.api.structural_schema import Link, Step, known_part
 from mooring.kit.shown_text import quoted, shown
 from mooring.kit.yaml_reader import repeated_keys
 
@@ -46,12 +47,6 @@ _OPERATION_FIELDS: Fields = {
 _TWICE = 2
 """A key is reported when it comes for the second time."""
 _encode = msgspec.json.Encoder().encode
-
-Step = str | int
-"""The name of a field, the key of a map, or the index of an item."""
-Link = tuple["Link", Step] | None
-"""How a field is reached: the link to what holds it, and its own step. The way is written out only for what is reported:
-names may be long, and there may be many fields below them."""
 
 
 class FieldFault(NamedTuple):
@@ -79,15 +74,13 @@ def field_faults(resource: KindSpec, body: JsonObject | bytes) -> list[FieldFaul
     item = msgspec.json.decode(body) if isinstance(body, bytes) else body
     if is_known(resource, item) and not (isinstance(body, bytes) and has_repeats(body, item)):
         return []
-    value = _with_repeats(body) if isinstance(body, bytes) else item
-    return list(islice(_faults(value, type_of(resource)), _MOST_FAULTS))
+    return list(islice(_faults_of(resource, body), _MOST_FAULTS))
 
 
 def told_faults(resource: KindSpec, body: JsonObject | bytes) -> list[str]:
     """All faults of an object that is decoded, or of its JSON text, in their order, as texts. Parity: of a patched object, or
     of one that was YAML, callers sort them."""
-    value = _with_repeats(body) if isinstance(body, bytes) else body
-    return _told(map(str, _faults(value, type_of(resource))))
+    return _told(map(str, _faults_of(resource, body)))
 
 
 def duplicates(body: bytes) -> list[str]:
@@ -182,7 +175,8 @@ def _told(faults: Iterable[str]) -> list[str]:
 def is_known(resource: KindSpec, item: JsonObject) -> bool:
     """Whether all fields of an object are fields of its kind. A value of the wrong form has none: others refuse it."""
     name = type_of(resource)
-    return conforms(name, item) or next(_faults(item, name), None) is None
+    is_quick = resource.schema is None and conforms(name, item)
+    return is_quick or next(iter(_faults_of(resource, item)), None) is None
 
 
 def has_repeats(body: bytes, data: Any) -> bool:
@@ -210,6 +204,19 @@ class _Pairs(list[tuple[str, Any]]):
 
 def _with_repeats(body: bytes) -> Any:
     return json.loads(body, object_pairs_hook=_Pairs)
+
+
+def _faults_of(resource: KindSpec, body: JsonObject | bytes) -> Iterable[FieldFault]:
+    """The faults of an object of a kind, by the table of fields or by the schema of the kind."""
+    value = _with_repeats(body) if isinstance(body, bytes) else body
+    if resource.schema is None:
+        return _faults(value, type_of(resource))
+    item = msgspec.json.decode(body) if isinstance(body, bytes) else body
+    unknown: list[Link] = []
+    known_part(resource.schema, item, unknown)
+    repeats = _faults(value, _UNTYPED) if isinstance(body, bytes) else ()
+    in_metadata = _faults(item.get("metadata"), "meta.ObjectMeta", (None, "metadata"))
+    return chain((FieldFault(link, True) for link in unknown), in_metadata, repeats)
 
 
 def _faults(value: Any, holds: str, link: Link = None) -> Iterator[FieldFault]:
@@ -265,8 +272,12 @@ def _path(way: Iterable[Step]) -> str:
 
 def undeclared(resource: KindSpec, item: JsonObject) -> ApiError:
     """The refusal of what is applied with unknown fields. Parity: an error of the server, and never a warning."""
-    paths = _undeclared(item, type_of(resource), MergePlace((resource.kind,)), None)
-    found = _told(f"{''.join(map(str, _steps(path)))}: field not declared in schema" for path in paths)
+    if resource.schema is None:
+        paths = _undeclared(item, type_of(resource), MergePlace((resource.kind,)), None)
+        places = ("".join(map(str, _steps(path))) for path in paths)
+    else:
+        places = (f".{_path(fault.way)}" for fault in _faults_of(resource, item))
+    found = _told(f"{place}: field not declared in schema" for place in places)
     told = found[0] if len(found) == 1 else "\n  ".join(("errors:", *found))
     kind = f"{resource.group}/{resource.version}, Kind={resource.kind}"
     name = f"{metadata_of(item).get('namespace', '')}/{metadata_of(item).get('name', '')}"

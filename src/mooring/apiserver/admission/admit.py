@@ -4,6 +4,7 @@ The order is kube-apiserver's: read, set defaults, admit, validate. An object th
 copy goes on. Each function returns the object as it is to be stored, or raises an ApiError.
 """
 
+import copy
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 from mooring.api.api_errors import Cause, field_invalid
 from mooring.api.json_objects import JsonObject, fill, value_at
 from mooring.api.kind_spec import KindSpec
+from mooring.api.kinds.custom_resources import CUSTOM_RESOURCE_DEFINITION
 from mooring.api.kinds.nodes import LIMIT_RANGE, NAMESPACE, RUNTIME_CLASS
 from mooring.api.kinds.scheduling import PRIORITY_CLASS
 from mooring.apiserver.admission import object_meta
@@ -163,14 +165,21 @@ def prepare_status(resource: KindSpec, old: JsonObject, new: JsonObject, cluster
     given = _readable(resource, new)
     object_meta.check_uid(resource, old, given["metadata"].get("uid"))
     made = {**old, "metadata": {**old["metadata"]}, "status": given.get("status", {})}
+    if resource.definition:
+        made = copy.deepcopy(made)  # defaults are set in place, at any depth
+        _take(made, given, ("status",))
     _take(made["metadata"], given["metadata"], tuple(key for key in _METADATA if key not in resource.status_keeps))
     own = special(resource)
-    emptied = {key for key, value in (new.get("status") or {}).items() if value == []}
+    status = new.get("status")
+    emptied = {key for key, value in status.items() if value == []} if isinstance(status, dict) else set()
     own.change_status(old, made, emptied, cluster.gates)
     drop_gated(resource, old, made, cluster.gates)
     if resource.completes_status:
         _complete(resource, own, made)
-    check_valid(resource, made, status_gated_faults(resource, old, made, cluster))
+    faults = resource.status_faults(old, made) if resource.status_faults is not None else []
+    if resource is CUSTOM_RESOURCE_DEFINITION:  # what its status says decides what is served
+        faults = expression_faults(resource, old, made, cluster.gates)
+    check_valid(resource, made, [*faults, *status_gated_faults(resource, old, made, cluster)])
     return made
 
 
@@ -178,8 +187,9 @@ def _readable(resource: KindSpec, item: JsonObject) -> JsonObject:
     """A tidied copy of what a client wrote, which says what it is and has metadata. Raises 400 for what is not of the
     kind."""
     check_form(resource, item)
-    made: JsonObject = {"kind": resource.kind, "apiVersion": resource.api_version} | tidy(item)
-    made.setdefault("metadata", {})
+    tidied = tidy(item) if resource.schema is None else copy.deepcopy(item)
+    made: JsonObject = {"kind": resource.kind, "apiVersion": resource.api_version} | tidied
+    made["metadata"] = tidy(made.get("metadata") or {}) if resource.schema is not None else made.get("metadata", {})
     return made
 
 
@@ -213,7 +223,12 @@ def _protect(resource: KindSpec, item: JsonObject) -> None:
 
 def _reset_status(resource: KindSpec, item: JsonObject) -> None:
     """A new object starts from scratch, unless it brings its own status, as nodes do."""
-    if "status" in resource.subresources and not resource.brings_status:
+    if "status" not in resource.subresources or resource.brings_status:
+        return
+    if resource.definition:  # a custom object has no status until a client writes one, but for its defaults
+        item.pop("status", None)
+        _complete(resource, special(resource), item)
+    else:
         item["status"] = dict(resource.new_status)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from mooring.api.api_errors import Cause, field_forbidden, field_invalid, field_too_long
 from mooring.api.json_objects import JsonObject, at
 from mooring.api.kind_spec import KindSpec
+from mooring.api.kinds.custom_resources import CUSTOM_RESOURCE_DEFINITION
 from mooring.api.kinds.devices import DEVICE_CLASS, RESOURCE_CLAIM, RESOURCE_CLAIM_TEMPLATE
 
 _CLAIMS = {RESOURCE_CLAIM.kind: "spec.devices", RESOURCE_CLAIM_TEMPLATE.kind: "spec.spec.devices"}
@@ -17,6 +18,10 @@ _LIST_GATE = "DRAListTypeAttributes"
 
 def expression_faults(resource: KindSpec, old: JsonObject, new: JsonObject, gates: Mapping[str, bool]) -> list[Cause]:
     """The faults of new expressions; `old` is empty for a new object. The requests of claims and templates never change."""
+    if resource is CUSTOM_RESOURCE_DEFINITION:
+        from mooring.rules.custom_kinds import all_definition_faults
+
+        return all_definition_faults(old, new)
     if resource.kind == DEVICE_CLASS.kind:
         selectors = at(new, "spec.selectors", [])
         return [] if selectors == at(old, "spec.selectors", []) else [*_selectors("spec.selectors", selectors, gates)]

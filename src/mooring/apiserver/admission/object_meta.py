@@ -133,7 +133,11 @@ def precondition_failed(resource: KindSpec, item: JsonObject, what: str) -> erro
 
 def count_change(resource: KindSpec, old: JsonObject, new: JsonObject) -> None:
     """A changed spec is another generation: that is how readers of status know what it speaks of."""
-    if resource.has_generation and old.get("spec") != new.get("spec"):
+    parts = [item.get("spec") for item in (old, new)]
+    if resource.definition:  # a custom object may have any fields beside its status
+        kept = ("metadata", "status") if "status" in resource.subresources else ("metadata",)
+        parts = [{key: part for key, part in item.items() if key not in kept} for item in (old, new)]
+    if resource.has_generation and parts[0] != parts[1]:
         new["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
 
 

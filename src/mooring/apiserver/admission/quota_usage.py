@@ -122,7 +122,8 @@ def kind_counted(name: str) -> KindSpec | None:
 
 def usage_of(resource: KindSpec, item: JsonObject, now_ns: int) -> Amounts:
     """Amounts that an object uses of each resource of a quota, in nano-units."""
-    names = [name for name in (count_name(resource), resource.plural) if _COUNTS.get(name) is resource]
+    counts = ((name, _COUNTS.get(name)) for name in (count_name(resource), resource.plural))
+    names = [name for name, kind in counts if kind is not None and kind.storage == resource.storage]
     counted: Amounts = dict.fromkeys(names, NANO)
     measure = _MEASURES.get(resource.storage)
     return counted | (measure(item, now_ns) if measure is not None else {})

@@ -12,6 +12,7 @@ from typing import Any
 from mooring.api.api_errors import ApiError, Cause, forbidden, internal_error
 from mooring.api.json_objects import JsonObject
 from mooring.api.kind_spec import KindSpec
+from mooring.api.kinds.custom_resources import CUSTOM_RESOURCE_DEFINITION, name_new_definition
 from mooring.api.kinds.pods import POD
 from mooring.api.kinds.scheduling import COMPOSITE_POD_GROUP, GROUP_PROTECTION, POD_GROUP, PRIORITY_CLASS
 from mooring.api.kinds.storage import PERSISTENT_VOLUME_CLAIM, STORAGE_CLASS
@@ -246,6 +247,7 @@ _SPECIAL_KINDS: Mapping[KindSpec, Special] = {
     POD_GROUP: Special(admit=_admit_pod_group, change=_change_group, change_status=_change_group_status),
     COMPOSITE_POD_GROUP: Special(admit=_admit_composite, change=_change_group),
     SERVICE: Special(allocate=give_addresses),
+    CUSTOM_RESOURCE_DEFINITION: Special(allocate=name_new_definition),
 }
 _SPECIAL = {kind.storage: own for kind, own in _SPECIAL_KINDS.items()}
 """By storage: a kind is special in all its versions."""

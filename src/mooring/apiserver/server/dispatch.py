@@ -19,6 +19,7 @@ from mooring.apiserver.server import writes as writing
 from mooring.apiserver.server.forms import check_form_asked, wanted
 from mooring.apiserver.server.request import Answer, Request, Target, check_yaml, read_object, refusal, target_of
 from mooring.apiserver.server.watching import WatchResponse, begin_watch
+from mooring.apiserver.service_tokens import ADMIN, ISSUER, ServiceTokens
 from mooring.kit.shown_text import quoted
 
 # ---- documents of the server: version, health, discovery, OpenAPI, and reviews of a client's identity and permissions
@@ -55,12 +56,16 @@ def document(api: ResourceApi, request: Request, address: str) -> Answer | None:
     if path == openapi.V2_ROOT:
         return _openapi_v2(request)
     if path.startswith(openapi.ROOT):
-        found = openapi.index() if path == openapi.ROOT else openapi.document(path.removeprefix(f"{openapi.ROOT}/"))
+        documents, custom = api.kinds.documents, api.kinds.custom()
+        is_index = path == openapi.ROOT
+        found = (
+            documents.index(custom) if is_index else documents.document(path.removeprefix(f"{openapi.ROOT}/"), custom)
+        )
         return None if found is None else Answer(200, found)
     if path != "/version" and not path.startswith("/api"):
         return None
     is_aggregated = path in ("/api", "/apis") and wanted(request.accept).is_aggregated
-    found = discovery.document(path, is_aggregated, address)
+    found = discovery.document(path, is_aggregated, address, api.kinds.custom())
     if found is None:
         return None
     return Answer(200, found, discovery.AGGREGATED_TYPE if is_aggregated else "application/json")
@@ -113,39 +118,53 @@ def _line(check: str, is_excluded: bool, is_failing: bool) -> str:
 # ---- reviews
 
 
-USER: JsonObject = {"username": "mooring-admin", "groups": ["system:masters", "system:authenticated"]}
-"""The one user that there is."""
 _EVERYTHING: JsonObject = {
     "resourceRules": [{"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}],
     "nonResourceRules": [{"verbs": ["*"], "nonResourceURLs": ["*"]}],
     "incomplete": False,
 }
-"""The permissions of that user."""
+"""The permissions of every user."""
 
 
-def review(target: Target, request: Request, token: str) -> Answer:
-    """The answer to a TokenReview, SubjectAccessReview and their kin. `token` is what clients must bring; empty if the
-    server needs none."""
+def review(target: Target, request: Request, tokens: ServiceTokens) -> Answer:
+    """The answer to a TokenReview, SubjectAccessReview and their kin."""
     resource = target.resource
     body = read_object(request.body, request.content_type, resource.kind)
     check_typed(type_of(resource), body, resource.kind, resource.version)
-    status = _status(resource.plural, body.get("spec") or {}, token)
+    status = _status(resource.plural, body.get("spec") or {}, request, tokens)
     shown = {"kind": resource.kind, "apiVersion": resource.api_version, "metadata": {}, "spec": body.get("spec") or {}}
     return Answer(201, shown | {"status": status})
 
 
-def _status(plural: str, spec: JsonObject, token: str) -> JsonObject:
-    """By kind of review. Without a token every token is good."""
+def _status(plural: str, spec: JsonObject, request: Request, tokens: ServiceTokens) -> JsonObject:
+    """By kind of review."""
     match plural:
         case "tokenreviews":
-            is_known = not token or spec.get("token") == token
-            return {"authenticated": True, "user": USER} if is_known else {"error": "invalid bearer token"}
+            return _token_status(spec, tokens)
         case "selfsubjectreviews":
-            return {"userInfo": USER}
+            user = tokens.user_of(request.bearer)
+            return {"userInfo": ADMIN if user is None else user.info}
         case "selfsubjectrulesreviews":
             return _EVERYTHING
         case _:
             return {"allowed": True}
+
+
+def _token_status(spec: JsonObject, tokens: ServiceTokens) -> JsonObject:
+    """Whose token it is. A client may name the audiences that it stands for; otherwise the server is meant."""
+    user = tokens.user_of(spec.get("token", ""))
+    wanted = spec.get("audiences") or ()
+    shared = [audience for audience in wanted or (ISSUER,) if user is not None and audience in user.audiences]
+    if user is None or not shared:
+        return {"error": "invalid bearer token"}
+    return {"authenticated": True, "user": user.info, **({"audiences": shared} if wanted else {})}
+
+
+def _issue_token(target: Target, request: Request, tokens: ServiceTokens) -> Answer:
+    """`serviceaccounts/NAME/token`: what `kubectl create token` posts."""
+    body = read_object(request.body, request.content_type, "TokenRequest")
+    check_typed("authentication.TokenRequest", body, "TokenRequest", "v1")
+    return Answer(201, tokens.issue(target.namespace, target.name, body))
 
 
 Handler = Callable[[ResourceApi, Target, Request], Answer]
@@ -165,11 +184,13 @@ _OBJECT: dict[str, Handler] = {
 """By method, for one object."""
 _PART: dict[str, Handler] = {"GET": reading.get, "PUT": writing.replace, "PATCH": writing.patch}
 """By method, for `status` and the subresources that are read and written like it."""
+TOKEN = "token"
 _PARTS: dict[str, dict[str, Handler]] = {
     "binding": {"POST": subresources.post_binding},
     "eviction": {"POST": subresources.post_eviction},
     "finalize": {"PUT": writing.replace},
     "log": {"GET": subresources.get_log},
+    TOKEN: {},
     "scale": {"GET": subresources.get_scale, "PUT": subresources.put_scale, "PATCH": subresources.patch_scale},
 }
 """Subresources that are not read and written like `status`."""
@@ -183,12 +204,15 @@ def answer(api: ResourceApi, request: Request, address: str = "", token: str = "
     what they must bring."""
     try:
         request = _without_prefix(api, request)
-        target = target_of(request.path)
+        target = target_of(request.path, api.kinds)
         if target is None:
             return _page(api, request, address)
         check_yaml(request)
+        tokens = ServiceTokens(api, token)
         if target.resource in REQUESTS:
-            return _posted(api, target, request, token)
+            return _posted(api, target, request, tokens)
+        if target.subresource == TOKEN and request.method == "POST":
+            return _issue_token(target, request, tokens)
         if request.method == "GET" and not target.subresource and "watch" in request.query and request.flag("watch"):
             return begin_watch(api, target, request)
         return _handler(target, request)(api, target, request)
@@ -226,13 +250,13 @@ def _without_prefix(api: ResourceApi, request: Request) -> Request:
     return replace(request, path=request.path[len(prefix) - 1 :]) if request.path.startswith(prefix) else request
 
 
-def _posted(api: ResourceApi, target: Target, request: Request, token: str) -> Answer:
+def _posted(api: ResourceApi, target: Target, request: Request, tokens: ServiceTokens) -> Answer:
     """Kinds that are only posted, and never stored: bindings and reviews."""
     if request.method != "POST" or target.name:
         raise _unsupported(target, request)
     if target.resource is BINDING:
         return subresources.post_binding(api, target, request)
-    return review(target, request, token)
+    return review(target, request, tokens)
 
 
 def _unsupported(target: Target, request: Request) -> ApiError:

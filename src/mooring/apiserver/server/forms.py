@@ -95,7 +95,7 @@ def answer_many(
 ) -> Answer:
     """The answer with a list of stored objects, in the form that the client asked for. `metadata` is the list's."""
     chosen, include = wanted(request.accept), included(request)
-    if is_event(resource):
+    if is_event(resource) or resource.stored_version:
         items = [shown_form(resource, item) for item in items]
     if chosen.form == "table":
         shown = table(resource, items, now_ns, metadata, include)
@@ -103,8 +103,9 @@ def answer_many(
         shown = {"kind": "PartialObjectMetadataList", "apiVersion": _META, "metadata": metadata}
         shown["items"] = [metadata_of(item) for item in items]
     else:
-        shown = {"kind": f"{resource.kind}List", "apiVersion": resource.api_version, "metadata": metadata}
-        shown["items"] = [_unstamped(item) for item in items]
+        shown = {"kind": resource.list_kind, "apiVersion": resource.api_version, "metadata": metadata}
+        # Parity: items of custom kinds name their kind.
+        shown["items"] = [stamped(item, resource) if resource.definition else _unstamped(item) for item in items]
     return Answer(200, shown, chosen.media)
 
 

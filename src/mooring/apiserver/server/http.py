@@ -19,9 +19,10 @@ from mooring.apiserver.resource_api import ResourceApi
 from mooring.apiserver.server.dispatch import OPEN_TO_ALL, answer
 from mooring.apiserver.server.request import MAX_BODY_BYTES, Answer, Request, refusal
 from mooring.apiserver.server.watching import BOOKMARK_S, WatchResponse
+from mooring.apiserver.service_tokens import ISSUER, ServiceTokens
 from mooring.kit.bounded_reading import read_body
 from mooring.kit.callbacks import ReportFault
-from mooring.kit.http_shell import HttpShell, bears_token
+from mooring.kit.http_shell import HttpShell, bearer_token
 from mooring.kit.listener import ConnectionLimits
 from mooring.kit.metrics import METRICS_TYPE
 from mooring.kit.same_origin import is_own_host, is_own_origin
@@ -141,9 +142,11 @@ class HttpServer:
             raise errors.forbidden("", "", "the request comes from a web page of another origin")
 
     def _authenticate(self, incoming: web.BaseRequest) -> None:
-        """Raises 401 without the token."""
-        is_open = not self.token or incoming.path.startswith(OPEN_TO_ALL)
-        if not is_open and not bears_token(incoming.headers, self.token):
+        """Raises 401 without the token, or one of a service account."""
+        if not self.token or incoming.path.startswith(OPEN_TO_ALL):
+            return
+        user = ServiceTokens(self.api, self.token).user_of(bearer_token(incoming.headers))
+        if user is None or ISSUER not in user.audiences:
             raise errors.unauthorized()
 
     async def _stream(self, incoming: web.BaseRequest, watch: WatchResponse) -> web.StreamResponse:
@@ -229,6 +232,7 @@ async def _read(incoming: web.BaseRequest) -> Request:
         whole_characters(headers.get("Content-Type", "")),
         whole_characters(",".join(headers.getall("Accept", ()))),
         whole_characters(headers.get("User-Agent", "")),
+        whole_characters(bearer_token(headers)),
     )
 
 

@@ -20,11 +20,11 @@ from mooring.api.json_objects import (
     media_type,
 )
 from mooring.api.kind_spec import KindSpec
-from mooring.api.kinds import REQUESTS, RESOURCES
 from mooring.api.kinds.nodes import NAMESPACE
 from mooring.api.schema.protobuf import MalformedError, UnknownKindError, decode
 from mooring.api.schema.typed_values import check_typed
 from mooring.apiserver.admission.object_meta import Deletion, Propagation
+from mooring.apiserver.kind_table import KindTable
 from mooring.apiserver.resource_api import Requester
 from mooring.kit.yaml_reader import TooDeep, TooManyAliases, YamlFault, YamlLimits, keep_last, read_document
 
@@ -47,6 +47,8 @@ class Request:
     content_type: str = ""
     accept: str = ""
     user_agent: str = ""
+    bearer: str = ""
+    """The token that the client sent, if any."""
 
     def flag(self, name: str) -> bool:
         """A parameter that is true or false; false where it is missing. Raises 400."""
@@ -84,10 +86,6 @@ def refusal(error: errors.ApiError) -> Answer:
 # ---- paths
 
 
-_POSTED = {(resource.group, resource.version, resource.plural): resource for resource in REQUESTS}
-"""Kinds that are only posted, by group, version and plural."""
-
-
 @dataclass(frozen=True, slots=True)
 class Target:
     """The meaning of a path: a collection, an object, or a part of one. An empty name stands for the collection, an empty
@@ -99,7 +97,7 @@ class Target:
     subresource: str = ""
 
 
-def target_of(path: str) -> Target | None:
+def target_of(path: str, kinds: KindTable) -> Target | None:
     """The target of a path; None: no resource is there.
 
     | /api/v1/nodes/n1                               | a node         |
@@ -109,24 +107,24 @@ def target_of(path: str) -> Target | None:
     """
     match path.strip("/").split("/"):
         case ["api", version, *rest]:
-            return _target("", version, rest)
+            return _target(("", version), rest, kinds)
         case ["apis", group, version, *rest]:
-            return _target(group, version, rest)
+            return _target((group, version), rest, kinds)
     return None
 
 
-def _target(group: str, version: str, parts: list[str]) -> Target | None:
-    """The part of a path behind group and version."""
+def _target(within: tuple[str, str], parts: list[str], kinds: KindTable) -> Target | None:
+    """The part of a path behind group and version, which are `within`."""
     if not all(parts):
         return None  # or `namespaces//pods`, with a name forgotten, would be the pods of all namespaces
     namespace = ""
     is_within = parts[:1] == ["namespaces"] and len(parts) > 2
-    if is_within and not (group == "" and parts[2] in NAMESPACE.subresources):
+    if is_within and not (within[0] == "" and parts[2] in NAMESPACE.subresources):
         namespace, parts = parts[1], parts[2:]
     if not 1 <= len(parts) <= 3:
         return None
     plural, name, subresource = (*parts, "", "")[:3]
-    resource = RESOURCES.get((group, version, plural)) or _POSTED.get((group, version, plural))
+    resource = kinds.find(*within, plural)
     if resource is None or (namespace and not resource.namespaced):
         return None
     if name and resource.namespaced and not namespace:

@@ -6,7 +6,7 @@
 import re
 
 from mooring.api import api_errors as errors
-from mooring.api.json_objects import JsonObject
+from mooring.api.json_objects import JsonObject, at
 from mooring.api.kind_spec import KindSpec, selector_text
 from mooring.api.kinds.pods import POD
 from mooring.api.kinds.scheduling import POD_DISRUPTION_BUDGET
@@ -154,7 +154,7 @@ def _rescale(api: ResourceApi, target: Target, request: Request, change: Change)
     """Write the replicas that a change of the Scale leads to."""
 
     def scaled(item: JsonObject) -> JsonObject:
-        return with_scale(item, change(scale_of(target.resource, item)))
+        return with_scale(target.resource, item, change(scale_of(target.resource, item)))
 
     by = by_whom(request, "UpdateOptions")
     made = api.change(target.resource, target.namespace, target.name, scaled, by)
@@ -164,20 +164,25 @@ def _rescale(api: ResourceApi, target: Target, request: Request, change: Change)
 def scale_of(resource: KindSpec, item: JsonObject) -> JsonObject:
     """The Scale of a workload. Zero replicas are left out of its spec, as Go leaves them out."""
     metadata = {key: item["metadata"][key] for key in _SCALE_METADATA if key in item["metadata"]}
-    spec, status = item.get("spec", {}), item.get("status", {})
-    selector = spec.get("selector")
-    if resource.has_plain_selector:
-        selector = {"matchLabels": selector or {}}
+    paths, replicas = resource.scale, at(item, resource.scale.replicas)
     return {
         "kind": "Scale",
         "apiVersion": "autoscaling/v1",
         "metadata": metadata,
-        "spec": {"replicas": spec["replicas"]} if spec.get("replicas") else {},
-        "status": {"replicas": status.get("replicas", 0), "selector": selector_text(selector)},
+        "spec": {"replicas": replicas} if replicas else {},
+        "status": {"replicas": at(item, paths.current, 0), "selector": _scale_selector(resource, item)},
     }
 
 
-def with_scale(item: JsonObject, scale: JsonObject) -> JsonObject:
+def _scale_selector(resource: KindSpec, item: JsonObject) -> str:
+    """The selector of a workload as text, which custom kinds have in a field."""
+    if resource.definition:
+        return str(at(item, resource.scale.selector, ""))
+    selector = item.get("spec", {}).get("selector")
+    return selector_text({"matchLabels": selector or {}} if resource.has_plain_selector else selector)
+
+
+def with_scale(resource: KindSpec, item: JsonObject, scale: JsonObject) -> JsonObject:
     """The workload with the replicas of a Scale, meant for the version that the Scale names."""
     check_typed("autoscaling.Scale", scale, "Scale", "v1")
     if scale.get("kind", "Scale") != "Scale":
@@ -192,7 +197,14 @@ def with_scale(item: JsonObject, scale: JsonObject) -> JsonObject:
     expected = (scale.get("metadata") or {}).get("resourceVersion")
     if expected:
         metadata["resourceVersion"] = expected
-    return {**item, "metadata": metadata, "spec": {**item["spec"], "replicas": replicas}}
+    made = {**item, "metadata": metadata}
+    outer = made
+    *way, last = resource.scale.replicas.split(".")
+    for name in way:
+        outer[name] = {**outer.get(name, {})}
+        outer = outer[name]
+    outer[last] = replicas
+    return made
 
 
 # ---- logs and streams

@@ -169,8 +169,7 @@ def compile_pattern(pattern: str) -> RegexProgram:
 
     What Python accepts and RE2 does not (look-around, back references, possessive quantifiers) is rejected first.
     """
-    plain = re.sub(r"\\\\|\[[^\]]*\]", "", pattern)
-    if _PERL_ONLY.search(plain):
+    if _PERL_ONLY.search(_TOKEN.sub(_without_text, pattern)):
         raise PatternFault(f"invalid or unsupported Perl syntax: `{pattern}`")
     try:
         tree = parser.parse(_as_python(pattern), re.ASCII)
@@ -179,6 +178,15 @@ def compile_pattern(pattern: str) -> RegexProgram:
     program = RegexProgram()
     _sequence(program, tree, tree.state.flags)
     return program
+
+
+_TOKEN = re.compile(r"\\.|\[\^?\]?(?:\\.|\[:\^?\w+:\]|[^\]\\])*\]", re.DOTALL)
+"""An escaped letter, or a class of letters: what looks like syntax in them is none."""
+
+
+def _without_text(token: re.Match[str]) -> str:
+    """A letter instead of a class or an escaped letter; a back reference stays."""
+    return token.group() if re.fullmatch(r"\\[1-9]", token.group()) else "x"
 
 
 def _told(fault: str) -> str:
@@ -193,14 +201,37 @@ def _told(fault: str) -> str:
 
 
 def _as_python(pattern: str) -> str:
-    """The pattern in Python's notation, where RE2's differs: `[[:alpha:]]`, `\\z`, `\\Q...\\E`, and flags at the start."""
+    """The pattern in Python's notation, where RE2's differs: `[[:alpha:]]`, `\\z`, `\\Q...\\E`, and flags."""
     pattern = re.sub(r"\\Q(.*?)(?:\\E|$)", lambda found: re.escape(found[1]), pattern, flags=re.DOTALL)
     pattern = re.sub(r"\[:(\^?)(\w+):\]", _posix_class, pattern)
     pattern = pattern.replace("(?<", "(?P<") if "(?P<" not in pattern else pattern
-    flags = re.match(r"\(\?([ims]+)\)", pattern)
-    if flags is not None:
-        pattern = f"(?{flags[1]}:{pattern[flags.end() :]})"
-    return re.sub(r"\\z", r"\\Z", pattern)
+    return re.sub(r"\\z", r"\\Z", _with_scoped_flags(pattern) if "(?" in pattern else pattern)
+
+
+def _with_scoped_flags(pattern: str) -> str:
+    """Flags hold up to the end of their group, wherever they stand; Python takes them at the start only: `a(?i)b` becomes
+    `a(?i:b)`."""
+    made: list[str] = []
+    open_flags: list[list[str]] = [[]]
+    place = 0
+    while place < len(pattern):
+        token, flags = _TOKEN.match(pattern, place), _FLAGS.match(pattern, place)
+        text = (token or flags or pattern[place : place + 1])[0]
+        place += len(text)
+        if flags is not None:
+            text = f"(?{flags[1]}:"
+            open_flags[-1].append(text)
+        elif text == "(":
+            open_flags.append([])
+        elif text == ")" and len(open_flags) > 1:
+            text = ")" * len(open_flags.pop()) + text
+        elif text == "|":
+            text = ")" * len(open_flags[-1]) + text + "".join(open_flags[-1])
+        made.append(text)
+    return "".join(made) + ")" * len(open_flags[0])
+
+
+_FLAGS = re.compile(r"\(\?([ims]+)\)")
 
 
 def _posix_class(found: re.Match[str]) -> str:

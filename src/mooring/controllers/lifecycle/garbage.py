@@ -38,6 +38,7 @@ class Garbage(Controller):
 
     name = "garbage"
     storages = tuple(_COLLECTED)
+    follows_custom = True
 
     def __init__(self, api: ResourceApi) -> None:
         super().__init__(api)
@@ -111,7 +112,9 @@ class Garbage(Controller):
     def _find(self, task: Key) -> tuple[KindSpec, JsonObject | None]:
         """The kind and the object of a task; None: it is gone."""
         storage, _, namespace = task[0].partition(" ")
-        resource = _COLLECTED[storage]
+        resource = _COLLECTED.get(storage) or self._api.kinds.stored().get(storage)
+        if resource is None:  # its definition is gone, and all its objects with it
+            return PODS, None
         return resource, self._api.find(resource, namespace, task[1])
 
     def _judge(self, resource: KindSpec, item: JsonObject) -> None:

@@ -77,7 +77,8 @@ class Namespaces(Controller):
 
     def _content(self, name: str) -> Iterable[tuple[KindSpec, JsonObject]]:
         """All objects in the namespace, pods first."""
-        for storage, resource in _INHABITED.items():
+        custom = {storage: kind for storage, kind in self._api.kinds.stored().items() if kind.namespaced}
+        for storage, resource in (_INHABITED | custom).items():
             for item in self._api.store.all(storage):
                 if item["metadata"].get("namespace") == name:
                     yield resource, item

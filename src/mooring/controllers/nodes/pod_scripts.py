@@ -8,7 +8,7 @@ from mooring.api.json_objects import JsonObject
 
 PREFIX = "mooring.dev/"
 NEVER = "never"
-"""The value of `run-seconds` for a pod of a Job that is to run until it is deleted."""
+"""The value of `run-seconds` for a pod that is to run until it is deleted, though its restart policy lets it end."""
 
 _DEFAULT_STOP_S = 1.0
 """How long containers take to stop by default."""
@@ -20,13 +20,14 @@ _FIELDS = {
     "stop_s": "stop-seconds",
 }
 """The annotations that change a script, by its fields."""
-JOB_RUN_S = 5.0
-"""How long pods of Jobs run by default: a Job is there to complete. kwok's complete after some seconds as well."""
+TASK_RUN_S = 5.0
+"""How long pods run by default that are there to complete: those of Jobs, and any other with restartPolicy Never or OnFailure
+(`helm test` waits for one). kwok's complete after some seconds as well."""
 
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """The behaviour of one pod. Without `run_s` it runs until it is deleted, or for JOB_RUN_S if a Job owns it."""
+    """The behaviour of one pod. Without `run_s` it runs until it is deleted, or for TASK_RUN_S unless it always restarts."""
 
     start_s: float = 0.0
     """From scheduling to Running."""
@@ -47,10 +48,9 @@ class Script:
 
 def script_of(pod: JsonObject, usual: Script) -> Script:
     """The pod's own script; what it leaves open is as in `usual`. Values that do not parse count as not written."""
-    metadata = pod["metadata"]
-    if "ownerReferences" in metadata and usual.run_s is None and _is_of_job(metadata["ownerReferences"]):
-        usual = replace(usual, run_s=JOB_RUN_S)
-    annotations = metadata.get("annotations")
+    if usual.run_s is None and pod["spec"].get("restartPolicy", "Always") != "Always":
+        usual = replace(usual, run_s=TASK_RUN_S)
+    annotations = pod["metadata"].get("annotations")
     if not annotations or not any(key.startswith(PREFIX) for key in annotations):
         return usual
     told: dict[str, Any] = {
@@ -61,10 +61,6 @@ def script_of(pod: JsonObject, usual: Script) -> Script:
     if annotations.get(f"{PREFIX}run-seconds") == NEVER:
         told["run_s"] = None
     return replace(usual, **told)
-
-
-def _is_of_job(owners: list[JsonObject]) -> bool:
-    return any(owner.get("controller") and owner.get("kind") == "Job" for owner in owners)
 
 
 def _seconds(annotations: JsonObject, name: str) -> float | None:

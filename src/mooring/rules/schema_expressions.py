@@ -1,0 +1,435 @@
+"""Rules of structural schemas in CEL (`x-kubernetes-validations`): compiled when a definition is stored, and evaluated for
+each object.
+
+The value that a rule is about is `self`; `oldSelf` is the one before an update. Types come from the schema, so that an
+expression with a misspelled field does not compile.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any, NamedTuple
+
+from mooring.api.api_errors import (
+    Cause,
+    field_duplicate,
+    field_forbidden,
+    field_invalid,
+    field_required,
+    field_too_many,
+)
+from mooring.api.structural_schema import RULES, Schema, nodes_of
+from mooring.cel.budget import Exceeded
+from mooring.cel.expression import CompileFault, Expression, compile_expression
+from mooring.cel.functions.networks import CIDR, IP
+from mooring.cel.functions.standard import TYPES
+from mooring.cel.functions.texts import VALIDATORS
+from mooring.cel.functions.times import read_duration, read_timestamp
+from mooring.cel.language.checker import Declarations
+from mooring.cel.library import Library
+from mooring.cel.values import (
+    BOOL,
+    BYTES,
+    DOUBLE,
+    DURATION,
+    DYN,
+    INT,
+    NOTHING,
+    STRING,
+    TIMESTAMP,
+    Fault,
+    Maybe,
+    Type,
+    list_of,
+    map_of,
+    optional_of,
+)
+from mooring.rules.device_expressions import FUNCTIONS
+from mooring.rules.schema_values import ABSENT, key_of
+
+CALL_LIMIT = 1_000_000
+"""The most that one evaluation may cost (upstream: PerCallLimit)."""
+OBJECT_LIMIT = 10_000_000
+"""The most that all rules together may cost for one object (upstream: RuntimeCELCostBudget)."""
+_LEAST_COST = 200
+"""An evaluation counts for this much at least against the limit of the object: upstream's costs do not reflect what it takes
+to begin one, and an object may have a hundred thousand small parts."""
+MAX_RULES = 2000
+"""The most rules of a version: each takes about a millisecond to compile, in which no other client is answered."""
+MAX_BYTES = 10 * 1024
+"""The longest rule that is compiled."""
+_REASONS = ("FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", "FieldValueRequired")
+_BUDGET = "validation failed due to running out of cost budget, no further validation rules will be run"
+
+_KEYWORDS = frozenset(
+    (
+        *("true", "false", "null", "in", "as", "break", "const", "continue", "else", "for", "function", "if", "import"),
+        *("let", "loop", "package", "namespace", "return", "var", "void", "while"),
+    )
+)
+_ESCAPES = {"__": "__underscores__", ".": "__dot__", "-": "__dash__", "/": "__slash__"}
+
+
+@cache
+def escaped(name: str) -> str | None:
+    """The name of a field as expressions write it; None: they cannot name it."""
+    if name in _KEYWORDS:
+        return f"__{name}__"
+    if not name or name[0].isdigit() or re.search(r"[^a-zA-Z0-9_./-]", name):
+        return None
+    return re.sub(r"__|[-./]", lambda found: _ESCAPES[found[0]], name)
+
+
+# ---- types and values
+
+_PLAIN = {"integer": INT, "number": DOUBLE, "boolean": BOOL, "string": STRING}
+_FORMATS = {"byte": BYTES, "date": TIMESTAMP, "date-time": TIMESTAMP, "duration": DURATION}
+_METADATA = {"name": STRING, "generateName": STRING}
+
+
+MAX_TYPED_NODES = 200_000
+"""The nodes of a schema that types are made of, for all rules of a version: a rule has the types of everything below it."""
+
+
+@dataclass(slots=True)
+class _Types:
+    """The CEL types of schemas, by the names of those that have fields."""
+
+    left: int = MAX_TYPED_NODES
+
+    def of(self, schema: Schema, name: str, fields: dict[str, Mapping[str, Type]]) -> Type:
+        """The type of a node; types with fields go into `fields`, by names that begin with `name`. Raises CompileFault."""
+        self.left -= 1
+        if self.left < 0:
+            raise CompileFault("the schema is too large for so many rules")
+        if schema.type == "array":
+            return list_of(DYN if schema.items is None else self.of(schema.items, f"{name}.@items", fields))
+        if schema.type == "string":
+            return _FORMATS.get(schema.written.get("format", ""), STRING)
+        if schema.type != "object":
+            return _PLAIN.get(schema.type, DYN)
+        if schema.entries is not None:
+            return map_of(STRING, self.of(schema.entries, f"{name}.@values", fields))
+        if not schema.properties and schema.keeps_unknown:
+            return DYN
+        made: dict[str, Type] = {}
+        if schema.is_resource:
+            made = {"apiVersion": STRING, "kind": STRING, "metadata": Type(f"{name}.metadata")}
+            fields[f"{name}.metadata"] = _METADATA
+        for part, inner in schema.properties.items():
+            key = escaped(part)
+            if key is not None and key not in made:
+                made[key] = self.of(inner, f"{name}.{key}", fields)
+        fields[name] = made
+        return Type(name)
+
+
+def value_of(schema: Schema | None, value: Any) -> Any:
+    """A JSON value as CEL sees it: escaped names, times and durations as such."""
+    if isinstance(value, dict):
+        if schema is None or schema.entries is not None or not (schema.properties or schema.is_resource):
+            inner = None if schema is None else schema.entries
+            return {name: value_of(inner, part) for name, part in value.items()}
+        named = ((escaped(name), schema.at(name), part) for name, part in value.items())
+        return {key: value_of(inner, part) for key, inner, part in named if key is not None}
+    if isinstance(value, list):
+        items = None if schema is None else schema.items
+        return [value_of(items, item) for item in value]
+    if schema is None:
+        return value
+    if schema.type == "number" and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    return _formatted(schema.written.get("format"), value) if isinstance(value, str) else value
+
+
+def _formatted(form: str | None, text: str) -> Any:
+    """A text by its format; validation has refused texts that do not have it."""
+    match form:
+        case "byte":
+            return text.encode()
+        case "date":
+            return read_timestamp(f"{text}T00:00:00Z")
+        case "date-time":
+            return read_timestamp(text)
+        case "duration":
+            return read_duration(text)
+    return text
+
+
+# ---- compiling
+
+
+@cache
+def _library() -> Library:
+    return Library(FUNCTIONS)
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One compiled rule of a node."""
+
+    written: Mapping[str, Any]
+    expression: Expression
+    message: Expression | None
+    uses_old: bool
+
+    @property
+    def has_optional_old(self) -> bool:
+        return self.written.get("optionalOldSelf") is True
+
+    def default_message(self) -> str:
+        told = str(self.written.get("message", "")).strip()
+        return told or f"failed rule: {str(self.written.get('rule', '')).strip()}"
+
+
+@dataclass(slots=True)
+class _Compiler:
+    """Compiles the rules of one node over its types."""
+
+    schema: Schema
+    types: _Types
+    _fields: dict[str, Mapping[str, Type]] = field(default_factory=dict)
+    _type: Type | None = None
+
+    def rule(self, written: Mapping[str, Any]) -> Rule:
+        """Raises CompileFault."""
+        text = str(written.get("rule", ""))
+        is_optional = written.get("optionalOldSelf") is True
+        expression, uses_old = self._compiled(text, is_optional)
+        if expression.type not in (BOOL, DYN):
+            raise CompileFault("cel expression must evaluate to a bool")
+        message = None
+        if told := str(written.get("messageExpression", "")).strip():
+            message, _ = self._compiled(told, is_optional)
+            if message.type not in (STRING, DYN):
+                raise CompileFault("messageExpression must evaluate to a string")
+        return Rule(written, expression, message, uses_old)
+
+    def _compiled(self, text: str, is_optional: bool) -> tuple[Expression, bool]:
+        """The expression, and whether it uses `oldSelf`: it does if it does not compile without."""
+        if len(text.encode("utf-8", "surrogatepass")) > MAX_BYTES:
+            raise CompileFault(f"compilation failed: Too long: may not be more than {MAX_BYTES} bytes")
+        if "oldSelf" in text:
+            try:
+                return compile_expression(text, self._declared({})), False
+            except CompileFault:
+                old = optional_of(self._self()) if is_optional else self._self()
+                return compile_expression(text, self._declared({"oldSelf": old})), True
+        return compile_expression(text, self._declared({})), False
+
+    def _self(self) -> Type:
+        if self._type is None:
+            self._type = self.types.of(self.schema, "selfType", self._fields)
+        return self._type
+
+    def _declared(self, more: Mapping[str, Type]) -> Declarations:
+        types = {**TYPES, IP.name: IP, CIDR.name: CIDR}
+        return Declarations(_library(), {"self": self._self(), **more}, self._fields, types, VALIDATORS)
+
+
+def rule_faults(schema: Schema, path: str) -> Iterator[Cause]:
+    """The faults of the rules of a new schema: what is missing, and expressions that do not compile."""
+    types, count = _Types(), 0
+    for node, place in nodes_of(schema, path):
+        compiler = _Compiler(node, types)
+        for written, where in _written(node, place):
+            count += 1
+            if count > MAX_RULES:
+                yield field_too_many(path, str(count), f"must have at most {MAX_RULES} validation rules")
+                return
+            yield from _faults_of(written, where, compiler)
+
+
+def _written(node: Schema, place: str) -> Iterator[tuple[Any, str]]:
+    """The rules of a node and of its `allOf`, each with its path."""
+    yield from ((rule, f"{place}.{RULES}[{i}]") for i, rule in enumerate(node.written.get(RULES, ())))
+    for j, part in enumerate(node.all_of):
+        rules = enumerate(part.written.get(RULES, ()))
+        yield from ((rule, f"{place}.allOf[{j}].{RULES}[{i}]") for i, rule in rules)
+
+
+def _faults_of(written: Any, place: str, compiler: _Compiler) -> Iterator[Cause]:
+    if not isinstance(written, dict) or not all(isinstance(value, str | bool) for value in written.values()):
+        yield field_invalid(place, "", "must be an object with strings and booleans")
+        return
+    rule, message = str(written.get("rule", "")).strip(), str(written.get("message", ""))
+    if not rule:
+        yield field_required(f"{place}.rule", "rule is not specified")
+        return
+    if "message" in written and not message.strip():
+        yield field_invalid(f"{place}.message", message, "must be non-empty if specified")
+    elif "\n" in message.strip():
+        yield field_invalid(f"{place}.message", message, "must not contain line breaks")
+    elif "\n" in rule and not message:
+        yield field_required(f"{place}.message", "message must be specified if rule contains line breaks")
+    if written.get("reason", _REASONS[0]) not in _REASONS:
+        yield Cause("FieldValueNotSupported", f"Unsupported value: {written['reason']}", f"{place}.reason")
+    try:
+        made = compiler.rule(written)
+    except CompileFault as fault:
+        yield field_invalid(f"{place}.rule", written, str(fault))
+        return
+    if made.has_optional_old and not made.uses_old:
+        yield field_invalid(f"{place}.optionalOldSelf", True, "may not be set if oldSelf is not used in rule")
+
+
+# ---- evaluating
+
+
+@dataclass(slots=True)
+class _RuleTree:
+    """The rules of a node and of the nodes below that have any."""
+
+    schema: Schema
+    rules: list[Rule]
+    fields: dict[str, "_RuleTree"]
+    items: "_RuleTree | None"
+    entries: "_RuleTree | None"
+
+
+def _tree(schema: Schema, types: _Types) -> _RuleTree | None:
+    """None: neither the node nor one below it has rules. Raises CompileFault."""
+    compiler = _Compiler(schema, types)
+    rules = [compiler.rule(written) for written, _ in _written(schema, "")]
+    fields = {name: tree for name, part in schema.properties.items() if (tree := _tree(part, types)) is not None}
+    items = None if schema.items is None else _tree(schema.items, types)
+    entries = None if schema.entries is None else _tree(schema.entries, types)
+    return _RuleTree(schema, rules, fields, items, entries) if rules or fields or items or entries else None
+
+
+class SchemaRules:
+    """The rules of one schema. They are compiled when the first object is checked."""
+
+    def __init__(self, schema: Schema) -> None:
+        self._schema = schema
+        self._tree: _RuleTree | None = None
+        self._is_compiled = False
+
+    def faults(self, value: Any, old: Any = ABSENT) -> list[Cause]:
+        """The faults of an object by all rules; `old` is the object before an update."""
+        if not self._is_compiled:
+            try:
+                self._tree, self._is_compiled = _tree(self._schema, _Types()), True
+            except CompileFault as fault:  # an earlier release has stored the definition
+                return [field_invalid("<nil>", "", f"rule compile error: {fault}")]
+        if self._tree is None:
+            return []
+        found = _Evaluation()
+        before = None if old is ABSENT else _Seen(old, value_of(self._schema, old))
+        found.run(self._tree, _Seen(value, value_of(self._schema, value)), before, "")
+        return found.faults
+
+
+class _Seen(NamedTuple):
+    """A value as it is written, and as CEL sees it. Both are walked together: each value is converted once."""
+
+    raw: Any
+    value: Any
+
+    def field(self, schema: Schema, name: str) -> "_Seen":
+        key = escaped(name) if name in schema.properties or schema.is_resource else name
+        known = self.value.get(key, ABSENT) if key is not None else ABSENT
+        raw = self.raw[name]
+        return _Seen(raw, value_of(schema.at(name), raw) if known is ABSENT else known)
+
+    def items(self) -> "list[_Seen]":
+        return [_Seen(raw, value) for raw, value in zip(self.raw, self.value, strict=True)]
+
+
+@dataclass(slots=True)
+class _Evaluation:
+    """The evaluation of all rules for one object."""
+
+    faults: list[Cause] = field(default_factory=list)
+    left: int = field(default_factory=lambda: OBJECT_LIMIT)
+
+    def run(self, tree: _RuleTree, new: _Seen, old: _Seen | None, path: str) -> None:
+        """The rules of a value and of all in it, until the budget is used up. A null has no rules."""
+        if new.raw is None or self.left < 0:
+            return
+        if tree.rules:
+            self._rules(tree, new, old, path)
+        if isinstance(new.raw, dict):
+            before = old if old is not None and isinstance(old.raw, dict) else None
+            for name in new.raw:
+                part = tree.fields.get(name, tree.entries if name not in tree.schema.properties else None)
+                if part is None:
+                    continue
+                known = before.field(tree.schema, name) if before is not None and name in before.raw else None
+                place = f"{path}[{name}]" if part is tree.entries else f"{path}.{name}".removeprefix(".")
+                self.run(part, new.field(tree.schema, name), known, place)
+        elif isinstance(new.raw, list) and tree.items is not None:
+            by_key = {}
+            if old is not None and tree.schema.list_keys and isinstance(old.raw, list):
+                by_key = {key_of(tree.schema, item.raw): item for item in old.items()}
+            for i, item in enumerate(new.items()):
+                self.run(tree.items, item, by_key.get(key_of(tree.schema, item.raw)), f"{path}[{i}]")
+
+    def _rules(self, tree: _RuleTree, new: _Seen, old: _Seen | None, path: str) -> None:
+        """Parity: a rule about a part that has not changed does not block an update, unless it compares with the old one."""
+        is_same = old is not None and old.raw == new.raw
+        for rule in tree.rules:
+            if self.left < 0 or (rule.uses_old and old is None and not rule.has_optional_old):
+                continue
+            if is_same and not rule.uses_old:
+                continue
+            known = None if old is None else old.value
+            if rule.has_optional_old:
+                known = NOTHING if old is None else Maybe(known, True)
+            self._judge(rule, {"self": new.value, "oldSelf": known}, new.raw, path)
+
+    def _judge(self, rule: Rule, variables: Mapping[str, Any], value: Any, path: str) -> None:
+        """Evaluate one rule, and tell what it finds."""
+        told = str(rule.written.get("rule", "")).strip()
+        result = self._evaluated(rule.expression, variables)
+        if result is None:
+            over = self.left < CALL_LIMIT
+            why = f"no further validation rules will be run due to call cost exceeds limit for rule: {told}"
+            why = _BUDGET if over else f"'operation cancelled: actual cost limit exceeded': {why}"
+            self.faults.append(Cause("FieldValueInvalid", f"Invalid value: {why}", path or "<nil>"))
+            self.left = -1
+        elif isinstance(result, Fault):
+            self.faults.append(
+                field_invalid(path or "<nil>", _shown_type(value), f"{result.text} evaluating rule: {told}")
+            )
+        elif result is not True:
+            place = f"{path}{rule.written.get('fieldPath', '')}".removeprefix(".")
+            self.faults.append(_fault(rule, place or "<nil>", value, self._message(rule, variables)))
+
+    def _evaluated(self, expression: Expression, variables: Mapping[str, Any]) -> Any:
+        """The value of an expression; None: it costs too much, or the budget of the object is used up."""
+        if self.left < 0:
+            return None
+        try:
+            result, cost = expression.evaluate(variables, min(CALL_LIMIT, self.left))
+        except Exceeded:
+            return None
+        self.left -= max(cost, _LEAST_COST)
+        return result
+
+    def _message(self, rule: Rule, variables: Mapping[str, Any]) -> str:
+        """The message of a rule. One that cannot be computed, or has line breaks, counts as not given."""
+        if rule.message is None:
+            return rule.default_message()
+        made = self._evaluated(rule.message, variables)
+        is_good = isinstance(made, str) and made.strip() and "\n" not in made
+        return made.strip() if is_good else rule.default_message()
+
+
+def _shown_type(value: Any) -> str:
+    return "object" if isinstance(value, dict) else "array" if isinstance(value, list) else type(value).__name__
+
+
+def _fault(rule: Rule, path: str, value: Any, why: str) -> Cause:
+    """The fault that a rule finds, by its reason. Lists and objects are not shown."""
+    match rule.written.get("reason"):
+        case "FieldValueForbidden":
+            return field_forbidden(path, why)
+        case "FieldValueRequired":
+            return field_required(path, why)
+        case "FieldValueDuplicate":
+            return field_duplicate(path, value if not isinstance(value, dict | list) else why)
+    if isinstance(value, dict | list):
+        return Cause("FieldValueInvalid", f"Invalid value: {why}", path)
+    return field_invalid(path, value, why)
