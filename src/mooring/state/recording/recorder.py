@@ -165,11 +165,12 @@ class RunRecorder:
         self._header = header
         self._conceal, self._templates = Concealer(AnnotationKeys.of(header.annotations)), PodTemplates()
         parts: MakeParts = self._templates.parts
+        configured: MakeParts = self._configured
         self._makers = {
             **LINES,
             ObjectAdded: (ADDED, parts),
             ObjectRemoved: (REMOVED, parts),
-            ConfigurationChanged: (CONFIGURED, self._configured),
+            ConfigurationChanged: (CONFIGURED, configured),
         }
         self._lines = bytearray()
         """Encoded lines of the steps that were not handed over yet, each with its line end."""
