@@ -245,7 +245,7 @@ class Running:
             return self._finished()
 
     def _reloads(self) -> ConfigReloads | None:
-        """What reads the file of the configuration again; None without a file."""
+        """The reader of the configuration file, which reads it again and again; None without a file."""
         source = self._settings.source
         if source is None:
             return None

@@ -96,7 +96,7 @@ class UpSession:
         return 0
 
     def _reloads(self) -> ConfigReloads | None:
-        """What reads the file of the configuration again; None without a file."""
+        """The reader of the configuration file, which reads it again and again; None without a file."""
         if self.source is None:
             return None
         cluster = self.cluster

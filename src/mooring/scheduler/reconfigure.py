@@ -20,7 +20,7 @@ _ANY_EVENT = Registration(ClusterEvent(ANYTHING, Action.ALL))
 
 
 def other_rejectors(options: DecideOptions) -> Mapping[str, Sequence[Registration]]:
-    """What rejects pods and is no plugin, with the events that wake them."""
+    """Rejectors of pods that are no plugins, with the events that wake the pods."""
     return {EXTENDER: (_ANY_EVENT,)} if options.extenders else {}
 
 
