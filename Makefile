@@ -30,7 +30,7 @@ COMPILE = $(VENV)-lock/bin/uv pip compile --no-config --quiet --upgrade --univer
 	--custom-compile-command 'make lock'
 AS_LOCKED = $(COMPILE) --python-version 3.11 --constraint $(LOCK)
 
-.PHONY: run test check lint types tests fast-tests soak coverage lock hooks docs reference dist version chart web screenshots
+.PHONY: run test check lint types tests fast-tests soak coverage lock hooks docs reference dist release version chart web screenshots
 .PHONY: programs early-programs
 .PHONY: bench bench-baseline bench-scale bench-compare performance bench-up bench-live bench-one-object mutants figures costly format clean
 
@@ -133,6 +133,9 @@ dist: $(READY)  ## wheel and sdist in dist/, checked; equal byte for byte for on
 	rm -rf dist
 	SOURCE_DATE_EPOCH=$(EPOCH) $(PY) -m build --no-isolation --outdir dist
 	$(VENV)/bin/twine check --strict dist/*
+
+release: dist  ## all files of a release in dist/, with checksums: VERSION=0.3.0 refuses another version, or one without notes
+	SOURCE_DATE_EPOCH=$(EPOCH) $(PY) tools/release.py $(if $(VERSION),--version $(VERSION)) $(if $(REPOSITORY),--repository $(REPOSITORY))
 
 version: $(READY)  ## write the version of src/mooring/kit/version.py into the files that have to name it
 	$(PY) tools/stamp_version.py
