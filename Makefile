@@ -167,7 +167,7 @@ $(RUNS): pyproject.toml requirements.lock deploy/build.lock
 	@touch $@
 
 $(READY): $(RUNS) $(LOCK) requirements-uv.lock
-	@echo "Installing what development needs into $(VENV): 135 packages more, once."
+	@echo "Installing what development needs into $(VENV): 147 packages more, once."
 	@$(PINNED) -r requirements-uv.lock
 	@$(QUICKLY) -r $(LOCK) || $(PINNED) -r $(LOCK)
 	@touch $@

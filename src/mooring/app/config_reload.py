@@ -66,7 +66,12 @@ class ConfigReloads:
         scheduler: Scheduler,
         swap: Swap,
         told: Callable[[ConfigReload], None],
+        metrics: MetricRegistry | None = None,
     ) -> None:
+        """`told` gets every outcome, and `metrics` counts them."""
+        registry = metrics or MetricRegistry()
+        registry.declare(RELOADS)
+        self._counts = {result: registry.counter(RELOADS.name).series(result) for result in RESULTS}
         self.config = config
         self._source, self._scheduler, self._swap, self._told = source, scheduler, swap, told
         self._can_extend = bool(config.extenders)
@@ -87,7 +92,9 @@ class ConfigReloads:
     def reload(self) -> None:
         """Take the file as it is now."""
         self._taken = self._seen = self._content()
-        self._told(self._reloaded())
+        outcome = self._reloaded()
+        self._counts[outcome.result].add()
+        self._told(outcome)
 
     def _content(self) -> bytes | str:
         """The content of the file, or why it cannot be read."""
@@ -115,24 +122,22 @@ class ConfigReloads:
         return {name: runner.profile for name, runner in self._scheduler.core.runners.items()}
 
 
+@dataclass(frozen=True, slots=True)
 class LoggedReloads:
-    """Logs and counts each outcome."""
+    """Logs each outcome."""
 
-    def __init__(self, file: str, log: Log, registry: MetricRegistry) -> None:
-        self._file, self._log = file, log
-        registry.declare(RELOADS)
-        self._counts = {result: registry.counter(RELOADS.name).series(result) for result in RESULTS}
+    file: str
+    log: Log
 
     def __call__(self, reload: ConfigReload) -> None:
-        self._counts[reload.result].add()
         for section in reload.ignored:
-            self._log.warning("Configuration section needs a restart, ignored", file=self._file, section=section)
+            self.log.warning("Configuration section needs a restart, ignored", file=self.file, section=section)
         if reload.result == FAILED:
             for problem in reload.changes:
-                self._log.error("Configuration cannot be used, nothing changed", file=self._file, problem=problem)
+                self.log.error("Configuration cannot be used, nothing changed", file=self.file, problem=problem)
         elif reload.result == SAME:
-            self._log.info("Configuration is the same", file=self._file)
+            self.log.info("Configuration is the same", file=self.file)
         else:
-            self._log.info("Configuration changed", file=self._file, changes=len(reload.changes))
+            self.log.info("Configuration changed", file=self.file, changes=len(reload.changes))
             for change in reload.changes:
-                self._log.info("Configuration change", change=change)
+                self.log.info("Configuration change", change=change)

@@ -249,8 +249,8 @@ class Running:
         source = self._settings.source
         if source is None:
             return None
-        told = LoggedReloads(source.file, self._log, self._metrics.registry)
-        return ConfigReloads(source, self._config, self._scheduler, self._reconfigure, told)
+        told, metrics = LoggedReloads(source.file, self._log), self._metrics.registry
+        return ConfigReloads(source, self._config, self._scheduler, self._reconfigure, told, metrics)
 
     @property
     def _elects(self) -> bool:

@@ -99,9 +99,14 @@ class UpSession:
         """The reader of the configuration file, which reads it again and again; None without a file."""
         if self.source is None:
             return None
-        cluster = self.cluster
+        cluster, shown = self.cluster, self.cluster.settings.metrics
         return ConfigReloads(
-            self.source, cluster.settings.config, cluster.scheduler, cluster.reconfigure, _ToldReloads(self.source.file)
+            self.source,
+            cluster.settings.config,
+            cluster.scheduler,
+            cluster.reconfigure,
+            _ToldReloads(self.source.file),
+            None if shown is None else shown.registry,
         )
 
     def _announce(self, service: EmbeddedService) -> None:
