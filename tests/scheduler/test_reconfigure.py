@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from build import a_node, a_pod
+from gangs import a_group, a_member
 from how_many import examples
 from mooring.drivers.simulated_driver import START_NS
 from mooring.framework import config as configuration
@@ -30,7 +31,7 @@ from mooring.state.replay.differences import step_in_words
 from mooring.state.replay.replayer import Replayer
 from mooring.state.scheduler_assembly import Recorder, build_scheduler, configuration_change
 from mooring.state.scheduler_state import is_quiet
-from self_checking import CheckedCluster
+from self_checking import GATES, CheckedCluster
 
 
 class Hold(PermitPlugin):
@@ -90,7 +91,8 @@ def a_config(*profiles: dict[str, Any], **more: Any) -> KubeSchedulerConfigurati
             "kind": "KubeSchedulerConfiguration",
             "profiles": [*profiles] or [a_profile()],
             **more,
-        }
+        },
+        feature_gates=GATES,
     )
 
 
@@ -117,14 +119,14 @@ class Swapped(CheckedCluster):
 
     def __init__(self, config: KubeSchedulerConfiguration | None = None, recorder: Recorder | None = None) -> None:
         self.config, self.recorder = config or a_config(), recorder
-        super().__init__()
+        super().__init__(**GATES)
         self.recorder = None
 
     def a_scheduler(self) -> Scheduler:
-        return build_scheduler(self.config, self.clock, a_registry(), recorder=self.recorder)
+        return build_scheduler(self.config, self.clock, a_registry(), gates=GATES, recorder=self.recorder)
 
     def swap(self, config: KubeSchedulerConfiguration) -> None:
-        change = configuration_change(self.scheduler, config, a_registry())
+        change = configuration_change(self.scheduler, config, a_registry(), GATES)
         self.config = config
         self.scheduler.handle(change)
         assert self.scheduler.check() == []
@@ -235,12 +237,12 @@ def test_a_pod_that_waited_on_permit_for_a_removed_profile_gives_its_room_back(i
 
 def test_a_bind_that_fails_after_its_profile_went_does_not_bring_the_pod_back() -> None:
     clock = VirtualClock(START_NS)
-    scheduler = build_scheduler(a_config(a_profile("one"), a_profile("two")), clock)
+    scheduler = build_scheduler(a_config(a_profile("one"), a_profile("two")), clock, gates=GATES)
     pod = a_waiting("p", "one")
     for item in (a_node("n"), pod):
         scheduler.handle(ObjectAdded(item))
     scheduler.attempt()
-    scheduler.handle(configuration_change(scheduler, a_config(a_profile("two"))))
+    scheduler.handle(configuration_change(scheduler, a_config(a_profile("two")), gates=GATES))
     scheduler.handle(BindAnswered(pod, "no"))
     assert (scheduler.queued_pods(), scheduler.is_attempted("uid-p"), scheduler.check()) == ([], False, [])
 
@@ -265,7 +267,7 @@ def test_a_configuration_that_cannot_be_built_changes_nothing() -> None:
     before = cluster.core.runners, list(cluster.core.services.pod_listeners)
     faulty = a_profile("two", **at("filter", "Counting"), pluginConfig=[{"name": "Counting", "args": {"fail": True}}])
     with pytest.raises(ConfigError, match="it fails"):
-        configuration_change(cluster.scheduler, a_config(a_profile(), faulty), a_registry())
+        configuration_change(cluster.scheduler, a_config(a_profile(), faulty), a_registry(), GATES)
     assert (cluster.core.runners, cluster.core.services.pod_listeners) == before
 
 
@@ -280,6 +282,8 @@ CONFIGS = [
 ]
 STEPS = st.one_of(
     st.tuples(st.just("pod"), st.sampled_from(["default-scheduler", "two"]), st.integers(1, 4), st.integers(0, 2)),
+    st.tuples(st.just("member"), st.sampled_from(["default-scheduler", "two"]), st.integers(1, 2)),
+    st.tuples(st.just("group"), st.sampled_from(["default-scheduler", "two"]), st.integers(1, 3)),
     st.tuples(st.just("node"), st.sampled_from([None, "dedicated=db:NoSchedule"])),
     st.tuples(st.just("swap"), st.integers(0, len(CONFIGS) - 1)),
     st.tuples(st.just("time"), st.integers(1, 20)),
@@ -292,6 +296,11 @@ def take(cluster: Swapped, number: int, step: tuple[Any, ...]) -> None:
         case "pod", scheduler, cpu, kind:
             more: dict[str, Any] = {"schedulingGates": [{"name": "g"}]} if kind == 2 else {"priority": kind}
             cluster.driver.create(a_waiting(f"p{number}", scheduler, cpu=str(cpu), **more))
+        case "member", scheduler, cpu:
+            cluster.driver.create(a_member(f"m{number}", f"gang-{scheduler}", schedulerName=scheduler, cpu=str(cpu)))
+        case "group", scheduler, least:
+            if ("PodGroup", f"default/gang-{scheduler}") not in cluster.driver.objects:
+                cluster.driver.create(a_group(f"gang-{scheduler}", least))
         case "node", taint:
             cluster.driver.create(a_node(f"n{number}", cpu="4", taints=[taint] if taint else []))
         case "swap", which:
@@ -311,7 +320,7 @@ def test_a_scheduler_that_was_reconfigured_decides_as_a_fresh_one_and_replays_eq
     """The self-check compares all that the scheduler knows, and its answers about every pod that waits, with a scheduler
     that is built now with the present configuration."""
     with tempfile.TemporaryDirectory() as directory:
-        header = scheduler_header(CONFIGS[0], None, START_NS)
+        header = scheduler_header(CONFIGS[0], GATES, START_NS)
         header.tie_break = "name"
         recorder = record_run(Path(directory), header, RecordingLimits(interval_s=5, drops=False))
         cluster = Swapped(CONFIGS[0], recorder)
