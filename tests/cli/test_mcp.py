@@ -99,6 +99,24 @@ def test_an_assistant_gets_the_answers_of_the_commands_and_reads_what_is_wrong(t
     asked(question)
 
 
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("--from", "nowhere.yaml"), "nowhere.yaml: cannot be read: No such file or directory"),
+        (("--from", "-"), "--from - cannot be used: standard input has the questions. Name a file"),
+    ],
+    ids=["a file that is not there", "standard input"],
+)
+def test_what_is_wrong_with_the_cluster_is_told_at_the_start(arguments: tuple[str, ...], told: str) -> None:
+    ran = run_mooring("mcp", *arguments)
+    assert (ran.returncode, ran.stdout, ran.stderr) == (2, "", f"{told}\n")
+
+
+def test_it_ends_with_standard_input() -> None:
+    ran = run_mooring("mcp", "--from", str(CLUSTER))
+    assert (ran.returncode, ran.stdout) == (0, "")
+
+
 def test_answers_and_manifests_are_bounded() -> None:
     lines = [f"line {number}" for number in range(5000)]
     kept = bounded("\n".join(lines)).splitlines()

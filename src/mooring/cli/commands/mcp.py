@@ -32,6 +32,11 @@ An assistant starts the command itself. In its settings:
 \b
 Tools: explain, what_if, capacity, plan, study. Nothing is changed, in the cluster or on this machine, and assistants cannot
 name files. Answers have 20,000 characters at most. Needs the extra: pip install 'mooring[mcp]'.
+
+\b
+Exit status:
+  0  standard input has ended
+  2  the input is invalid
 """
 INSTRUCTIONS = (
     "Questions about how a Kubernetes cluster schedules pods, answered with the decisions of its scheduler on a copy. "
@@ -46,6 +51,8 @@ F = TypeVar("F", bound=Callable[..., str])
 def mcp(source: ClusterSource, studies: Path | None) -> None:
     """Serve explain, what-if, capacity, plan and study as tools of the Model Context Protocol, on standard input and
     output."""
+    if "-" in source.sources:
+        refuse("--from - cannot be used: standard input has the questions. Name a file")
     try:
         from mcp.server import MCPServer
     except ImportError:
