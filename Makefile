@@ -30,7 +30,7 @@ COMPILE = $(VENV)-lock/bin/uv pip compile --no-config --quiet --upgrade --univer
 	--custom-compile-command 'make lock'
 AS_LOCKED = $(COMPILE) --python-version 3.11 --constraint $(LOCK)
 
-.PHONY: run test check lint types tests fast-tests soak coverage lock hooks docs reference dist version chart web screenshots
+.PHONY: run test check lint types tests fast-tests soak coverage lock hooks docs reference dist release version chart web screenshots
 .PHONY: programs early-programs
 .PHONY: bench bench-baseline bench-scale bench-compare performance bench-up bench-live bench-one-object mutants figures costly format clean
 
@@ -134,6 +134,9 @@ dist: $(READY)  ## wheel and sdist in dist/, checked; equal byte for byte for on
 	SOURCE_DATE_EPOCH=$(EPOCH) $(PY) -m build --no-isolation --outdir dist
 	$(VENV)/bin/twine check --strict dist/*
 
+release: dist  ## all files of a release in dist/, with checksums: VERSION=0.3.0 refuses another version, or one without notes
+	SOURCE_DATE_EPOCH=$(EPOCH) $(PY) tools/release.py $(if $(VERSION),--version $(VERSION)) $(if $(REPOSITORY),--repository $(REPOSITORY))
+
 version: $(READY)  ## write the version of src/mooring/kit/version.py into the files that have to name it
 	$(PY) tools/stamp_version.py
 
@@ -164,7 +167,7 @@ $(RUNS): pyproject.toml requirements.lock deploy/build.lock
 	@touch $@
 
 $(READY): $(RUNS) $(LOCK) requirements-uv.lock
-	@echo "Installing what development needs into $(VENV): 135 packages more, once."
+	@echo "Installing what development needs into $(VENV): 147 packages more, once."
 	@$(PINNED) -r requirements-uv.lock
 	@$(QUICKLY) -r $(LOCK) || $(PINNED) -r $(LOCK)
 	@touch $@

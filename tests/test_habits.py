@@ -102,9 +102,9 @@ def test_ci_is_what_a_newcomer_runs() -> None:
 
 
 def test_actions_are_pinned_by_a_commit_with_the_version_beside_it() -> None:
-    text = (ROOT / ".github" / "workflows" / "ci.yml").read_text()
-    used = re.findall(r"uses: (.*)$", text, re.MULTILINE)
-    assert len(used) == 2
+    files = [*(ROOT / ".github" / "workflows").glob("*.yml")]
+    used = [each for file in files for each in re.findall(r"uses: (.*)$", file.read_text(), re.MULTILINE)]
+    assert len(used) == 12
     assert all(re.fullmatch(r"[\w-]+/[\w-]+@[0-9a-f]{40}  # v\d+\.\d+\.\d+", each) for each in used), used
 
 

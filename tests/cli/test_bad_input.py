@@ -36,7 +36,11 @@ def _options(name: str) -> set[str | None]:
     return {option.name for option in command.params}
 
 
-COMMANDS = [name for name in main.list_commands(click.Context(main)) if {"sources", "validate"} <= _options(name)]
+COMMANDS = [
+    name
+    for name in main.list_commands(click.Context(main))
+    if {"sources", "validate"} <= _options(name) and name != "mcp"  # it serves on standard input: test_mcp.py
+]
 
 every_command = pytest.mark.parametrize("command", COMMANDS)
 

@@ -37,8 +37,10 @@ def test_a_cluster_that_gets_sighup_removes_its_context_and_says_so(tmp_path: Pa
 def test_a_cluster_whose_terminal_closes_removes_its_context(last: bytes, tmp_path: Path) -> None:
     """The live view is on that terminal: after it has closed, each write to it fails."""
     kubeconfig = tmp_path / "config"
+    config = tmp_path / "scheduler.yaml"  # with a file, SIGHUP of anything but a terminal reads it again
+    config.write_text("apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n")
     master, slave = pty.openpty()
-    words = command("up", "--port", "0", "--no-dashboard", "--kubeconfig", str(kubeconfig))
+    words = command(*("up", "--port", "0", "--no-dashboard", "--kubeconfig", str(kubeconfig), "--config", str(config)))
 
     def take_terminal() -> None:
         fcntl.ioctl(0, termios.TIOCSCTTY, 0)

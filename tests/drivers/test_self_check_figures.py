@@ -16,7 +16,10 @@ def test_the_metrics_of_self_checks() -> None:
     metrics.stranded(3)
     shown = registry.text()
     texts = {
-        "runs_total": ("counter", "Self-checks that ended, by result: clean, differences, failed."),
+        "runs_total": (
+            "counter",
+            "Self-checks that ended, by result: clean, differences, failed, void (the configuration changed meanwhile).",
+        ),
         "differences_total": ("counter", "Differences that self-checks found."),
         "repairs_total": ("counter", "Differences that were mended, or could not be."),
         "duration_seconds": ("histogram", "How long self-checks took, pauses included."),

@@ -3,6 +3,7 @@
 import asyncio
 import io
 import logging
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import cast
 
@@ -20,14 +21,14 @@ from mooring.drivers.self_checks import (
     SelfChecks,
     SelfCheckSettings,
 )
-from mooring.framework.config import default
+from mooring.framework.config import default, from_object
 from mooring.framework.profile.metric_catalogue import CATALOGUE
 from mooring.kit.clock import NS_PER_S, SteadyClock
 from mooring.kit.logs import Log, start_logs
 from mooring.kit.metrics import MetricRegistry
 from mooring.scheduler.inputs import ObjectAdded, ObjectRemoved, ObjectUpdated
 from mooring.scheduler.scheduler import Scheduler
-from mooring.state.scheduler_assembly import build_scheduler
+from mooring.state.scheduler_assembly import build_scheduler, configuration_change
 from self_checking import CheckedCluster, a, a_busy_cluster
 
 
@@ -43,6 +44,8 @@ class Checks:
         self.slept_s: list[float] = []
         checked = CheckedScheduler(cluster.scheduler, self._make, lambda: [cluster.driver.objects])
         self.fails = False
+        self.during: Callable[[], None] | None = None
+        """Called once, when the check rests for the first time."""
         timing = Timing(lambda: cluster.clock.now_ns() / NS_PER_S, self._sleep)
         settings, metrics = SelfCheckSettings(600, repairs), SelfCheckMetrics(self.registry)
         self.checks = SelfChecks(checked, settings, self.logs.log, metrics, timing=timing, wake=self._wake)
@@ -54,6 +57,9 @@ class Checks:
 
     async def _sleep(self, for_s: float) -> None:
         self.slept_s.append(for_s)
+        if self.during is not None:
+            act, self.during = self.during, None
+            act()
         self.cluster.clock.advance_ns(round(for_s * NS_PER_S))
         await asyncio.sleep(0)
 
@@ -83,6 +89,27 @@ def test_a_clean_check_says_so_at_verbosity_2() -> None:
     assert checks.metric("differences_total", '{kind="row"}') == "0"
     assert checks.metric("duration_seconds_count") == "1"
     assert checks.metric("stranded_pods") == "0"
+
+
+def test_a_check_during_which_the_configuration_changes_is_void_and_the_next_one_is_clean() -> None:
+    """The fresh scheduler was built with the configuration before: what differs from it is no fault."""
+    cluster = a_busy_cluster()
+    checks = Checks(cluster)
+    packed = {"name": "NodeResourcesFit", "args": {"scoringStrategy": {"type": "MostAllocated"}}}
+    header = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
+    config = from_object({**header, "profiles": [{"pluginConfig": [packed]}]})
+
+    def change() -> None:
+        swap = configuration_change(cluster.scheduler, config)
+        cluster.scheduler.handle(swap)
+        checks.checks.follow(swap)
+
+    checks.during = change
+    assert checks.run() == []
+    assert checks.metric("runs_total", '{result="void"}') == "1"
+    cluster.a_scheduler = lambda: build_scheduler(config, cluster.clock)  # type: ignore[method-assign]
+    assert [line for line in checks.run() if "differences" not in line] == []
+    assert checks.metric("runs_total", '{result="clean"}') == "1"
 
 
 def test_a_difference_is_one_line_with_both_stories() -> None:

@@ -104,6 +104,7 @@ RUNS: dict[str, list[list[str]]] = {
         ["{bad.json}", *ASKING],
     ],
     "study": [["{study.json}", "--html", "{study.html}", "--results", "{study.csv}"], ["{bad-study.json}"]],
+    "mcp": [[*ASKING], ["--from", "{bad.json}"]],
     "dump": [["-o", "-", *ASKING, "--config", "{config.json}"], ["-o", "-", *ASKING, "--anonymize"]],
     "config check": [["{config.json}"], ["{bad.json}"]],
     "config defaults": [["{config.json}"]],

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from build import a_node
-from extending import Extended, a_pending, a_running, as_json
+from extending import Extended, a_config, a_pending, a_running, as_json
 from mooring.framework.contract.intents import Bind, Call, CallFault, Intent
 from mooring.model.pod import Pod
 from mooring.scheduler import scheduler as scheduler_module
@@ -19,6 +19,7 @@ from mooring.scheduler.inputs import (
     ObjectUpdated,
     TimePassed,
 )
+from mooring.state.scheduler_assembly import configuration_change
 
 ONE = {"filterVerb": "filter", "prioritizeVerb": "prioritize", "nodeCacheCapable": True}
 
@@ -54,6 +55,17 @@ def test_while_it_waits_nothing_else_begins() -> None:
     (bind,) = world.reply(world.call, {"NodeNames": ["n2"]})
     assert isinstance(bind, Bind) and (bind.pod.name, bind.node_name) == ("pod", "n2")
     assert world.scheduler.has_work(), "the other pod's turn has come"
+
+
+def test_another_configuration_waits_for_the_end_of_the_attempt() -> None:
+    world = Suspended()
+    core, other = world.scheduler.core, a_config(profiles=[{"schedulerName": "other"}])
+    world.scheduler.handle(configuration_change(world.scheduler, other))
+    assert ([*core.runners], len(core.options.extenders)) == (["default-scheduler"], 1)
+    (bind,) = world.reply(world.call, {"NodeNames": ["n2"]})
+    assert isinstance(bind, Bind) and bind.node_name == "n2"
+    assert ([*core.runners], core.options.extenders) == (["other"], ())
+    assert world.scheduler.check() == []
 
 
 def test_it_goes_on_from_call_to_call() -> None:

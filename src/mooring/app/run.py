@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from mooring.apiclient.connection_settings import ConnectionSettings
+from mooring.app.config_reload import ConfigReloads, ConfigSource, LoggedReloads
 from mooring.drivers.driver import pod_ref
 from mooring.drivers.live_service import USER_AGENT, ClientLimits, LiveOptions, LiveScheduler, SelfCheckPlan
 from mooring.drivers.self_checks import SelfCheckMetrics, SelfCheckSettings
@@ -45,7 +46,7 @@ from mooring.serve.pages.server_tls import ClientAuthorities, ServerTls, serving
 from mooring.serve.service_metrics import ServiceMetrics, read_recording, read_watches
 from mooring.serve.tracing import Tracing
 from mooring.state.recording.recorder import RecordingSettings, record_live
-from mooring.state.scheduler_assembly import Recorder, SchedulerLimits, build_scheduler
+from mooring.state.scheduler_assembly import Recorder, SchedulerLimits, build_scheduler, configuration_change
 
 if TYPE_CHECKING:  # 40 ms of the start, where there is no dashboard
     from mooring.dashboard.questions.child_questions import ChildQuestions
@@ -107,6 +108,8 @@ class RunSettings(msgspec.Struct, frozen=True):
     """Whether the pages include the dashboard."""
     use: str = ""
     """Where the map of the dashboard gets what nodes really use: as `read_node_use` takes it. Empty: from nowhere."""
+    source: ConfigSource | None = None
+    """The file that the configuration is from, which is read again when it changes; None: there is none."""
 
 
 class Running:
@@ -118,6 +121,8 @@ class Running:
     def __init__(self, settings: RunSettings, logs: Logs, wall: Clock | None = None) -> None:
         """`wall` is the clock of the machine; times in objects come from it, timers go by a steady clock."""
         self._settings = settings
+        self._config = settings.config
+        """The configuration that the scheduler has now."""
         self._logs = logs
         self._log: Log = logs.log
         self._wall = wall or WallClock()
@@ -168,15 +173,26 @@ class Running:
         """A scheduler with this configuration. Without listeners it is not observed and tells nothing, for self-checks."""
         settings = self._settings
         return build_scheduler(
-            settings.config,
+            self._config,
             self._clock,
             settings.registry,
             options,
             listeners,
             settings.gates,
-            SchedulerLimits(settings.max_unschedulable_s, settings.kept_answers_limit_bytes),
+            self._limits(),
             recorder,
         )
+
+    def _limits(self) -> SchedulerLimits:
+        return SchedulerLimits(self._settings.max_unschedulable_s, self._settings.kept_answers_limit_bytes)
+
+    def _reconfigure(self, config: KubeSchedulerConfiguration) -> None:
+        """Have the scheduler, its self-checks and its pages go by another configuration. Raises ConfigError, ValueError."""
+        settings = self._settings
+        self._live.reconfigure(
+            configuration_change(self._scheduler, config, settings.registry, settings.gates, self._limits())
+        )
+        self._config = config
 
     def _self_check(self, settings: SelfCheckSettings | None) -> SelfCheckPlan | None:
         if settings is None:
@@ -206,7 +222,8 @@ class Running:
         self._log.info("Starting Kubernetes Scheduler", version=GIT_VERSION)
         for text, gates in told_gates(self._settings.gates or {}):
             self._log.info(text, gates=", ".join(gates))
-        on_stop_signals(self._stop)
+        reloads = self._reloads()
+        on_stop_signals(self._stop, None if reloads is None else reloads.reload)
         asyncio.get_running_loop().add_signal_handler(signal.SIGUSR2, self._dump)
         relax_collector()
         async with AsyncExitStack() as stack:
@@ -214,6 +231,9 @@ class Running:
                 stack.callback(self._recorder.close)
                 read_recording(self._recorder.figures, self._metrics.registry)
             await self._serve(stack)
+            if reloads is not None:
+                following = asyncio.create_task(reloads.follow(asyncio.sleep))
+                stack.callback(following.cancel)
             if self._settings.config.delay_cache_until_active and self._elects:
                 return await self._elect(self._watch_and_schedule)
             await stack.enter_async_context(self._live)
@@ -223,6 +243,14 @@ class Running:
                 return await self._elect(self._live.schedule)
             await self._or_stop(self._live.schedule())
             return self._finished()
+
+    def _reloads(self) -> ConfigReloads | None:
+        """The reader of the configuration file, which reads it again and again; None without a file."""
+        source = self._settings.source
+        if source is None:
+            return None
+        told, metrics = LoggedReloads(source.file, self._log), self._metrics.registry
+        return ConfigReloads(source, self._config, self._scheduler, self._reconfigure, told, metrics)
 
     @property
     def _elects(self) -> bool:
@@ -389,9 +417,13 @@ class Running:
 
         assert self._shown is not None
         settings = self._settings
-        asked = AskedScheduler.of(settings.config, settings.gates, settings.registry)
         workloads = workloads_at(settings.access, USER_AGENT)
-        return ChildQuestions(self._shown, lambda: asked, fetch=workloads, report=self._report)
+        return ChildQuestions(
+            self._shown,
+            lambda: AskedScheduler.of(self._config, settings.gates, settings.registry),
+            fetch=workloads,
+            report=self._report,
+        )
 
     def _pages(self) -> Pages:
         """All pages; each reads the current state when it is requested."""
@@ -402,7 +434,7 @@ class Running:
             lambda: metrics.resource_metrics(self._scheduler if self._counts_pods() else None),
             metrics.health_metrics,
             metrics.reset,
-            lambda: as_shown_object(config),
+            lambda: as_shown_object(self._config),
             lambda: self._settings.flags,
             self._logs.set_verbosity if config.enable_profiling else None,
             metrics.protobuf_metrics,
@@ -410,14 +442,16 @@ class Running:
         reflectors = self._live.reflectors
         health = Health(self._elects, self._stopping.is_set, lambda: reflectors.is_settled, reflectors.unwatched)
         checks = health_pages(health, self._log, metrics.checked)
-        more = {SNAPSHOT_PATH: lambda question: json_document(snapshot(self._scheduler, config, self._settings.gates))}
+        more = {
+            SNAPSHOT_PATH: lambda question: json_document(snapshot(self._scheduler, self._config, self._settings.gates))
+        }
         return Pages(sources, checks, self._clock, self._clock.now_ns(), more=more, gates=self._settings.gates)
 
     # ---- signals
 
     def _stop(self, number: signal.Signals) -> None:
-        """SIGTERM, SIGINT, SIGHUP: stop in an orderly way; a second signal ends the process at once. A terminal that closes
-        may send SIGHUP more than once, so that it does not count as the second one."""
+        """SIGTERM, SIGINT, and SIGHUP of a terminal: stop in an orderly way; a second signal ends the process at once. A
+        terminal that closes may send SIGHUP more than once, so that it does not count as the second one."""
         if self._stopping.is_set() and number != signal.SIGHUP:
             os._exit(1)
         if not self._stopping.is_set():

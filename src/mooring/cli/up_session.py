@@ -15,6 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from mooring.apiclient.kubeconfig.files import KubeconfigError
+from mooring.app.config_reload import FAILED, SAME, ConfigReload, ConfigReloads, ConfigSource
 from mooring.app.dashboards import DashboardPortError
 from mooring.app.up import EmbeddedService, ServiceSettings, serving
 from mooring.cli.refusal import refuse
@@ -66,11 +67,14 @@ class UpSession:
     command: str | None
     quiet: bool
     advice: str = TRY
+    source: ConfigSource | None = None
+    """The file of the configuration, which is read again when it changes."""
 
     async def run(self) -> int:
         """Serve until Ctrl-C, SIGTERM, SIGHUP or the end of the command. Returns the exit status."""
-        stopped = StopSignal()
-        process.on_stop_signals(stopped.came)
+        stopped, reloads = StopSignal(), self._reloads()
+        process.on_stop_signals(stopped.came, None if reloads is None else reloads.reload)
+        following = None if reloads is None else asyncio.create_task(reloads.follow(asyncio.sleep))
         try:
             async with serving(self.cluster, self.settings, report) as service:
                 if self.command is not None:
@@ -85,8 +89,25 @@ class UpSession:
             if fault.errno is None or not self.settings.port:
                 raise
             refuse(f"port {self.settings.port} is not available: {fault.strerror}. Use --port 0 for a free port")
+        finally:
+            if following is not None:
+                following.cancel()
         tell("stopped", err=True)
         return 0
+
+    def _reloads(self) -> ConfigReloads | None:
+        """The reader of the configuration file, which reads it again and again; None without a file."""
+        if self.source is None:
+            return None
+        cluster, shown = self.cluster, self.cluster.settings.metrics
+        return ConfigReloads(
+            self.source,
+            cluster.settings.config,
+            cluster.scheduler,
+            cluster.reconfigure,
+            _ToldReloads(self.source.file),
+            None if shown is None else shown.registry,
+        )
 
     def _announce(self, service: EmbeddedService) -> None:
         """Print the export line to standard output, for `eval`, and what to try to standard error."""
@@ -105,6 +126,23 @@ class UpSession:
         with suppress(OSError):  # the terminal has closed, maybe before the first frame, and SIGHUP is on its way
             await _show(screen, ClusterStatistics(service.cluster), UpView(service.url), stopped)
         await stopped.wait()
+
+
+@dataclass(frozen=True, slots=True)
+class _ToldReloads:
+    """Prints each outcome of a reading of the configuration."""
+
+    file: str
+
+    def __call__(self, reload: ConfigReload) -> None:
+        for section in reload.ignored:
+            tell(f"{self.file}: {section} needs a restart and stays as it is", err=True)
+        if reload.result == FAILED:
+            tell(*reload.changes, f"{self.file}: nothing changed", err=True)
+        elif reload.result == SAME:
+            tell(f"{self.file}: the configuration is the same", err=True)
+        else:
+            tell(*(f"{self.file}: {change}" for change in reload.changes), err=True)
 
 
 async def _show(screen: Console, statistics: ClusterStatistics, view: "UpView", stopped: StopSignal) -> None:

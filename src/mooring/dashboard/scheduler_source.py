@@ -59,7 +59,7 @@ class SchedulerSource:
         return self._scheduler
 
     def facts(self) -> SourceFacts:
-        return SourceFacts(self._program, self.flow.profiles, self._is_leader())
+        return SourceFacts(self._program, [*self.scheduler.core.runners], self._is_leader())
 
     def self_check(self) -> SelfCheckFigures | None:
         return self._checks

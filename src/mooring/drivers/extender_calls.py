@@ -203,6 +203,10 @@ class ExtenderCaller:
         self._is_dry_run = is_dry_run
         self._tasks = TaskSet()
 
+    def know(self, extenders: Iterable[Extender]) -> None:
+        """Be able to call these extenders as well. Raises ConfigError for certificates that cannot be used."""
+        self._client.know(extenders)
+
     def begin(self, call: Call) -> None:
         """Start a call. Without a running event loop, report a fault at once."""
         try:
@@ -276,12 +280,15 @@ class ExtenderClient:
     ) -> None:
         """Raises ConfigError for certificates that cannot be used. It checks `fence` directly before it sends a bind."""
         self._fence = fence
-        self._extenders = tuple(extenders)
-        self._contexts: dict[int, ssl.SSLContext] = {
-            id(extender): extender_context(extender) for extender in self._extenders
-        }
+        self._known: dict[int, tuple[Extender, ssl.SSLContext]] = {}
+        """By id of an extender, which lives as long as its entry."""
+        self.know(extenders)
         self._max_reply_bytes = max_reply_bytes
         self._session: aiohttp.ClientSession | None = None
+
+    def know(self, extenders: Iterable[Extender]) -> None:
+        """Be able to call these extenders as well: a call of a former one may be under way. Raises ConfigError."""
+        self._known |= {id(extender): (extender, extender_context(extender)) for extender in extenders}
 
     async def ask(self, call: Call, body: bytes, traceparent: str = "") -> CallReply:
         """The body of the reply. httpTimeout limits connecting, waiting and reading together, as in Go's http.Client, whose
@@ -324,7 +331,7 @@ class ExtenderClient:
             data=FencedBody(body, "application/json", self._fence if call.binds else NO_FENCE),
             headers=_HEADERS | ({"traceparent": traceparent} if traceparent else {}),
             skip_auto_headers=_QUIET,
-            ssl=self._contexts[id(call.extender)],
+            ssl=self._known[id(call.extender)][1],
             server_hostname=(tls.server_name or None) if tls is not None else None,
             proxy=proxy_of(call.url) or None,
         )

@@ -36,6 +36,7 @@ from mooring.kit.logs import Log
 from mooring.kit.tasks import NO_FENCE, Fence, first_of, settle
 from mooring.model.meta import KubeObject
 from mooring.model.release import KUBERNETES_VERSION
+from mooring.scheduler.inputs import ConfigurationChanged
 from mooring.scheduler.scheduler import Scheduler
 
 log = logging.getLogger(__name__)
@@ -167,6 +168,15 @@ class LiveScheduler:
         finally:
             if self.checks is not None:
                 self.checks.follow(change)
+
+    def reconfigure(self, change: ConfigurationChanged) -> None:
+        """Have the scheduler go by another configuration. Raises ConfigError for extenders that cannot be called."""
+        if self.driver.extenders is not None and change.profiles is not None:
+            self.driver.extenders.know(change.profiles.extenders)
+        self.scheduler.handle(change)
+        self.driver.wake()
+        if self.checks is not None:
+            self.checks.follow(change)
 
     async def __aenter__(self) -> Self:
         for client in self.clients:

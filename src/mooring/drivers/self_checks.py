@@ -12,7 +12,7 @@ from mooring.apiclient.throttle import Timing
 from mooring.drivers.listed_versions import ListedVersions, ObjectPlace
 from mooring.kit.logs import Log
 from mooring.kit.metrics import Description, MetricRegistry, exponential
-from mooring.scheduler.inputs import Input
+from mooring.scheduler.inputs import ConfigurationChanged, Input
 from mooring.scheduler.scheduler import Scheduler
 from mooring.state.check.check import RETAKES_S, SelfCheck
 from mooring.state.check.found_difference import KINDS, DifferenceKind, StateDifference, cut
@@ -25,7 +25,7 @@ RUNS = Description(
     "mooring_self_check_runs_total",
     "counter",
     "ALPHA",
-    "Self-checks that ended, by result: clean, differences, failed.",
+    "Self-checks that ended, by result: clean, differences, failed, void (the configuration changed meanwhile).",
     ("result",),
 )
 DIFFERENCES = Description(
@@ -135,14 +135,19 @@ class SelfChecks:
         self._timing = timing or Timing()
         self._wake = wake
         self._check: SelfCheck | None = None
+        self._is_void = False
+        """Whether the configuration has changed since the present check began."""
         self.on_checked: Callable[[int], None] | None = None
         """Called after each check with the number of differences that it found."""
         self.longest_slice_s = 0.0
         """The longest of all slices so far, in processor time."""
 
     def follow(self, change: Input) -> None:
-        """The scheduler got an input; the check under way follows it, whatever the scheduler made of it."""
-        if self._check is not None:
+        """The scheduler got an input; the check under way follows it, whatever the scheduler made of it. With another
+        configuration the fresh scheduler is not like the running one any more, so the check is void."""
+        if isinstance(change, ConfigurationChanged):
+            self._is_void = True
+        elif self._check is not None:
             self._check.follow(change)
 
     async def run(self) -> None:
@@ -159,6 +164,8 @@ class SelfChecks:
             missed = await self._compare_lists()
             check = self._check = self._begin()
             await self._work(check)
+            if self._is_void:
+                return []
             found = [*missed, *check.differences]
             self._report(found, self._timing.monotonic_s() - began_s)
             result = "differences" if found else "clean"
@@ -167,9 +174,11 @@ class SelfChecks:
             self._check = None
             await self._discard(check)
         except Exception as fault:  # a bug in a comparison, or in a plugin, must not stop the scheduler
-            self._log.error("Self-check failed", fault)
+            if not self._is_void:
+                self._log.error("Self-check failed", fault)
         finally:
             self._check = None
+            result = "void" if self._is_void else result
             self._metrics.ended(result, self._timing.monotonic_s() - began_s)
         if self.on_checked is not None:
             self.on_checked(len(found))
@@ -177,6 +186,7 @@ class SelfChecks:
 
     def _begin(self) -> SelfCheck:
         checked, lists = self._checked, self._lists
+        self._is_void = False
         if lists is None:
             return SelfCheck(checked.scheduler, checked.make, checked.known)
         return SelfCheck(checked.scheduler, checked.make, checked.known, lists.is_unseen)
@@ -185,7 +195,7 @@ class SelfChecks:
 
     async def _work(self, check: SelfCheck) -> None:
         """Before differences are taken again, the objects that they are about are read from the API server."""
-        while True:
+        while not self._is_void:
             pause_s, taken_s = self._slice(check)
             if pause_s is None:
                 return

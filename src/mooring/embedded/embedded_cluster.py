@@ -45,7 +45,7 @@ from mooring.scheduler.ties import by_seed
 from mooring.serve.service_metrics import ServiceMetrics
 from mooring.serve.tracing import Tracing
 from mooring.state.recording.recorder import RecordingSettings, record_live
-from mooring.state.scheduler_assembly import Recorder, build_scheduler
+from mooring.state.scheduler_assembly import Recorder, build_scheduler, configuration_change
 
 log = logging.getLogger(__name__)
 
@@ -154,6 +154,17 @@ class EmbeddedCluster:
         return build_scheduler(
             settings.config, clock, settings.registry, options, listeners, settings.gates, recorder=recorder
         )
+
+    def reconfigure(self, config: KubeSchedulerConfiguration) -> None:
+        """Have the scheduler go by another configuration. Raises ConfigError or ValueError before anything has changed."""
+        change = configuration_change(self.scheduler, config, self.settings.registry, self.settings.gates)
+        if self.driver.extenders is not None and change.profiles is not None:
+            self.driver.extenders.know(change.profiles.extenders)
+        self.scheduler.handle(change)
+        self.settings.config = config
+        if self.checks is not None:
+            self.checks.follow(change)
+        self._wake()
 
     def _create_initial_objects(self) -> None:
         """Raises JournalError where the data directory takes no writes from the beginning."""

@@ -113,22 +113,37 @@ def raise_descriptor_limit() -> int:
 # ---- signals
 
 
-def on_stop_signals(stop: Callable[[signal.Signals], None]) -> None:
-    """Have the running event loop call `stop` for each SIGTERM, SIGINT and SIGHUP.
+def on_stop_signals(stop: Callable[[signal.Signals], None], reload: Callable[[], None] | None = None) -> None:
+    """Have the running event loop call `stop` for each SIGTERM, SIGINT and SIGHUP; with `reload`, call that for a SIGHUP
+    which is not the end of the terminal.
 
     A terminal that closes sends SIGHUP, whose default action ends a process with requests under way. Where SIGHUP is
-    ignored, it stays so: that is what nohup is for.
+    ignored, it stops nothing: that is what nohup is for.
     """
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop, number)
-    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
-        loop.add_signal_handler(signal.SIGHUP, _hang_up, stop)
+    is_ignored, had_terminal = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN, _has_terminal()
+
+    def hang_up() -> None:
+        _leave_closed_terminal()
+        is_closed = had_terminal and not _has_terminal()
+        if reload is not None and not is_closed:
+            reload()
+        elif not is_ignored:
+            stop(signal.SIGHUP)
+
+    if reload is not None or not is_ignored:
+        loop.add_signal_handler(signal.SIGHUP, hang_up)
 
 
-def _hang_up(stop: Callable[[signal.Signals], None]) -> None:
-    _leave_closed_terminal()
-    stop(signal.SIGHUP)
+def _has_terminal() -> bool:
+    """Whether the process has a controlling terminal. It loses that when the terminal closes."""
+    try:
+        os.close(os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY))
+    except OSError:
+        return False
+    return True
 
 
 def _leave_closed_terminal() -> None:

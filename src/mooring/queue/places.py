@@ -212,6 +212,12 @@ class Places:
         for entry in entries["unschedulable"]:
             self.unschedulable.put(entry)
 
+    def ask_gates_again(self, label: str) -> None:
+        """Ask the gates about the pods that passed others. Pods that cannot leave backoff early meet them when they leave."""
+        for entry in [*self.active, *(self.backoff if self.pops_early else ())]:
+            if not self.gates.admit(entry):
+                self._to_gated(entry, label, None)
+
     def has_early(self) -> bool:
         """Whether `pop_early` would find a pod."""
         return self.pops_early and bool(self.backoff.rejected.live)

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from mooring.cluster.cluster import Cluster
 from mooring.framework.contract.events import (
+    CONFIGURATION_CHANGE,
     FORCE_ACTIVATE,
     TARGET_POD_UPDATE,
     UNSCHEDULABLE_TIMEOUT,
@@ -90,15 +91,13 @@ class SchedulingQueue:
         settings = settings or QueueSettings()
         self._max_unschedulable_ns = round(settings.max_unschedulable_s * NS_PER_S)
         self.in_flight = InFlight(counters)
-        maps = {name: HintMap.of(profile, other_rejectors or {}) for name, profile in profiles.items()}
         callers = callers or {name: PluginCaller() for name in profiles}
-        self.hints = Hints(maps, counters, self._report, callers, settings.pre_queueing_hints)
-        order = order_of(next(iter(profiles.values())), cluster.group_tree, self._report)
+        active, backoff, unschedulable, gates = self._places_for(profiles, settings, other_rejectors or {}, callers)
         self.places = Places(
-            active=KeyedHeap(order),
-            backoff=BackoffQueue(settings.backoff_rule(), order if settings.pop_from_backoff else None),
-            unschedulable=UnschedulablePods(self.hints),
-            gates=Gates(profiles, counters, self._report, callers),
+            active=active,
+            backoff=backoff,
+            unschedulable=unschedulable,
+            gates=gates,
             counters=counters,
             clock=clock,
             report=self._report,
@@ -110,6 +109,43 @@ class SchedulingQueue:
         parts = (self.places, cluster.group_tree, counters, clock, self._tell, self._log)
         self.groups = GroupQueue(*parts) if heeds_groups else None
         """The part for pod groups; None: pods are scheduled one by one, whatever group they name."""
+
+    def _places_for(
+        self,
+        profiles: Mapping[str, Profile],
+        settings: QueueSettings,
+        other_rejectors: Mapping[str, Sequence[Registration]],
+        callers: Mapping[str, PluginCaller],
+    ) -> "tuple[KeyedHeap[QueuedEntity], BackoffQueue, UnschedulablePods, Gates]":
+        """Empty places that go by these profiles, and hints that they use."""
+        maps = {name: HintMap.of(profile, other_rejectors) for name, profile in profiles.items()}
+        self.hints = Hints(maps, self.counters, self._report, callers, settings.pre_queueing_hints)
+        order = order_of(next(iter(profiles.values())), self._cluster.group_tree, self._report)
+        return (
+            KeyedHeap(order),
+            BackoffQueue(settings.backoff_rule(), order if settings.pop_from_backoff else None),
+            UnschedulablePods(self.hints),
+            Gates(profiles, self.counters, self._report, callers),
+        )
+
+    def adopt(
+        self,
+        profiles: Mapping[str, Profile],
+        settings: QueueSettings,
+        other_rejectors: Mapping[str, Sequence[Registration]],
+        callers: Mapping[str, PluginCaller],
+    ) -> None:
+        """Go by other profiles from now on. Pods keep their times, attempts and backoffs, and the new QueueSort orders them.
+
+        The new gates are asked about the pods that passed the old ones. Unschedulable pods, and those in flight if they
+        come back, get another attempt: the new plugins may accept what the old ones rejected.
+        """
+        waiting, places = self.places.entities(), self.places
+        found = self._places_for(profiles, settings, other_rejectors, callers)
+        places.active, places.backoff, places.unschedulable, places.gates = found
+        places.take_over(waiting)
+        places.ask_gates_again(CONFIGURATION_CHANGE.label)
+        self.wake(CONFIGURATION_CHANGE)
 
     # ---- Pods come, change and go
 

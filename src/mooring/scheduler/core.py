@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from mooring.cluster.cache import Cache
 from mooring.cluster.cluster import Cluster
 from mooring.framework.attempts.runner import Runner
-from mooring.framework.contract.points import SchedulerServices
+from mooring.framework.contract.points import PodListener, SchedulerServices
 from mooring.kit.clock import Clock
 from mooring.model.pod import Pod
 from mooring.queue.entry import ReportFault, TellPod
@@ -52,6 +52,8 @@ class Core:
     """By pod id: pods that wait on Permit, whose PreBind is at work, or whose Bind has not been answered."""
     extender_calls: ExtenderCalls = field(default_factory=ExtenderCalls)
     evictions: Evictions = field(default_factory=Evictions)
+    plugin_listeners: list[PodListener] = field(default_factory=list)
+    """Those of `services.pod_listeners` that plugins of the present profiles registered."""
     deciding: Deciding = deciding
     """Makes the decisions. A driver that wants to see each of them puts a generator around it."""
     without_lower: WithoutLower = field(default_factory=WithoutLower)

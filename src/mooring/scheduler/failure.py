@@ -79,7 +79,8 @@ def fail(
         core.queue.done(entry.uid, placed=False)  # the pod is gone, and another one has its name
         return
     is_resize = known is not None and core.cluster.is_resize(known)
-    if known is None or (known.spec.node_name and not is_resize) or is_placed:
+    is_ours = entry.profile in core.runners  # not if the configuration lost its profile while the pod was in flight
+    if known is None or (known.spec.node_name and not is_resize) or is_placed or not is_ours:
         core.queue.done(entry.uid, placed=False)
         known = known or entry.pod
     else:

@@ -3,11 +3,18 @@
 A run is determined by its inputs, their order and the clock, so that it can be recorded and repeated.
 """
 
+from collections.abc import Sequence
+from typing import Any
+
 import msgspec
 
+from mooring.framework.attempts.runner import Runner
+from mooring.framework.config.types import Extender
 from mooring.framework.contract.intents import CallReply, WriteFault
+from mooring.framework.contract.points import PodListener
 from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
+from mooring.queue.backoff import QueueSettings
 
 # Hot: inputs are in no reference cycle, so the garbage collector need not know of them.
 
@@ -79,6 +86,25 @@ class HalfMinutePassed(msgspec.Struct, frozen=True, gc=False):
     them every 30 s."""
 
 
+class NewProfiles(msgspec.Struct, frozen=True):
+    """The parts of a scheduler that a configuration describes. They are built, and change nothing until they are put in."""
+
+    runners: dict[str, Runner]
+    extenders: tuple[Extender, ...]
+    queue_settings: QueueSettings
+    pod_listeners: Sequence[PodListener] = ()
+    """The listeners that the plugins registered while they were built."""
+
+
+class ConfigurationChanged(msgspec.Struct, frozen=True):
+    """The scheduler has another configuration from now on."""
+
+    settings: dict[str, Any]
+    """The configuration and the feature gates, in the form that snapshots and recordings have (`settings_object`)."""
+    profiles: NewProfiles | None = None
+    """The configuration, built; None in a recorded step, which is built before it is repeated."""
+
+
 Input = (
     ObjectAdded
     | ObjectUpdated
@@ -89,4 +115,5 @@ Input = (
     | CallAnswered
     | TimePassed
     | HalfMinutePassed
+    | ConfigurationChanged
 )

@@ -172,12 +172,12 @@ def _pod_added(core: Core, pod: Pod) -> None:
     spec = pod.spec
     is_ours = spec.scheduler_name in core.runners
     if is_ours and (not spec.node_name or core.cluster.is_resize(pod)):
-        _queue(core, pod)
+        queue_pod(core, pod)
     if spec.node_name:
         _assigned(core, pod)
 
 
-def _queue(core: Core, pod: Pod) -> None:
+def queue_pod(core: Core, pod: Pod) -> None:
     """A pod of ours is to be scheduled: one without a node, or one whose resize needs room on its node."""
     pod.shape.work_out()
     groups = core.cluster.groups
@@ -241,7 +241,7 @@ def _resize_updated(core: Core, old: Pod, new: Pod) -> None:
     elif old.is_resize_deferred:
         core.queue.update(old, new)
     else:
-        _queue(core, new)
+        queue_pod(core, new)
 
 
 def _no_longer_waits(core: Core, pod: Pod) -> None:
@@ -333,8 +333,8 @@ def _room_was_kept(core: Core, pod: Pod) -> None:
 
 
 def _is_ours(core: Core, pod: Pod) -> bool:
-    """Whether a profile of this scheduler is responsible for the pod."""
-    return pod.spec.scheduler_name in core.runners
+    """Whether a profile of this scheduler is responsible for the pod, or was when its binding began."""
+    return pod.spec.scheduler_name in core.runners or pod.id in core.bindings
 
 
 def _guard(core: Core, act: Callable[[], object]) -> None:

@@ -8,7 +8,6 @@ from mooring.cluster.cluster import Cluster
 from mooring.cluster.pods.nominated import NominatedLoad
 from mooring.framework.attempts.runner import Runner
 from mooring.framework.config.types import Extender
-from mooring.framework.contract.events import ANYTHING, Action, ClusterEvent, Registration
 from mooring.framework.contract.intents import Intent
 from mooring.framework.contract.points import SchedulerServices
 from mooring.framework.contract.waiting import WaitingPods
@@ -17,14 +16,14 @@ from mooring.model.pod import Pod
 from mooring.queue.backoff import QueueSettings
 from mooring.queue.entry import Place, QueuedPod
 from mooring.queue.queue import SchedulingQueue
-from mooring.scheduler import bind, evict, extender_attempt, intake, pre_bind
+from mooring.scheduler import bind, evict, extender_attempt, intake, pre_bind, reconfigure
 from mooring.scheduler.core import Core, Deciding
 from mooring.scheduler.decide import DecideOptions
-from mooring.scheduler.decision import EXTENDER
 from mooring.scheduler.extender_steps import Suspension
 from mooring.scheduler.inputs import (
     BindAnswered,
     CallAnswered,
+    ConfigurationChanged,
     EvictionAnswered,
     HalfMinutePassed,
     Input,
@@ -37,9 +36,6 @@ from mooring.scheduler.inputs import (
 from mooring.scheduler.loop import attempt
 from mooring.scheduler.observer import SchedulerListeners
 from mooring.scheduler.under_way import Outbox, PreBindRuns
-
-_ANY_EVENT = Registration(ClusterEvent(ANYTHING, Action.ALL))
-"""Event that wakes a pod that an extender rejected: any event, because an extender does not say which events could help."""
 
 
 class Scheduler:
@@ -71,7 +67,7 @@ class Scheduler:
             lookup=pods.get,
             settings=queue_settings,
             listeners=listeners,
-            other_rejectors={EXTENDER: (_ANY_EVENT,)} if options.extenders else None,
+            other_rejectors=reconfigure.other_rejectors(options),
             callers={name: runner.caller for name, runner in runners.items()},
         )
         self.core = Core(
@@ -89,6 +85,7 @@ class Scheduler:
             listeners.observer,
             pods,
         )
+        self.core.plugin_listeners = [*services.pod_listeners]
         self.core.observer.watch(self.core)
 
     # ---- inputs
@@ -339,4 +336,5 @@ _HANDLERS: dict[type[Input], Callable[[Core, Any], None]] = {
     CallAnswered: bind.binder_replied,  # no attempt waits, so no other call can be answered
     TimePassed: _time_passed,
     HalfMinutePassed: _half_minute_passed,
+    ConfigurationChanged: reconfigure.swap_profiles,
 }

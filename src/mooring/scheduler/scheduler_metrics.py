@@ -52,7 +52,10 @@ class SchedulerMetrics(Observer):
         read_evaluations(self._callers, registry)
 
     def caller_for(self, profile: Profile) -> PluginCaller:
-        caller = self._callers[profile.scheduler_name] = MeteredCaller(self._clock, self.registry, profile)
+        caller = MeteredCaller(self._clock, self.registry, profile)
+        if (former := self._callers.get(profile.scheduler_name)) is not None:
+            caller.evaluations.take_over(former.evaluations)
+        self._callers[profile.scheduler_name] = caller
         return caller
 
     def watch(self, state: ObservedState) -> None:

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 from mooring.cluster.cluster import Cluster
 from mooring.framework.attempts.runner import Runner
 from mooring.framework.config.feature_gates import with_defaults
+from mooring.framework.config.settings import settings_object
 from mooring.framework.config.types import KubeSchedulerConfiguration
 from mooring.framework.contract.intents import Intent
 from mooring.framework.contract.points import SchedulerServices
@@ -22,9 +23,10 @@ from mooring.kit.clock import Clock
 from mooring.model.pod import Pod
 from mooring.plugins.builtin import in_tree
 from mooring.queue.backoff import QueueSettings
+from mooring.queue.entry import ReportFault
 from mooring.scheduler.decide import DecideOptions
 from mooring.scheduler.extender_asking import in_asking_order
-from mooring.scheduler.inputs import Input
+from mooring.scheduler.inputs import ConfigurationChanged, Input, NewProfiles
 from mooring.scheduler.observer import Observer, SchedulerListeners
 from mooring.scheduler.scheduler import Scheduler
 from mooring.scheduler.under_way import Outbox
@@ -128,6 +130,7 @@ def build_runners(
     gates: Mapping[str, bool] | None = None,
     observer: Observer | None = None,
     kept: KeptAnswers | None = None,
+    cursor: SearchCursor | None = None,
 ) -> dict[str, Runner]:
     """A runner for each scheduler name; raises ConfigError where the configuration asks for what cannot be had."""
     observer = observer or Observer()
@@ -135,7 +138,7 @@ def build_runners(
     profiles = build_profiles(config, plugins, gates, services, observer.registry)
     # Parity: upstream has one nextStartNodeIndex for all profiles, so the runners share the cursor. They share the kept
     # answers as well, whose limit in bytes holds for the whole scheduler.
-    cursor, kept = SearchCursor(), kept or KeptAnswers()
+    cursor, kept = cursor or SearchCursor(), kept or KeptAnswers()
     observer.watch_kept_answers(kept)
     return {name: Runner(profile, observer.caller_for(profile), cursor, kept) for name, profile in profiles.items()}
 
@@ -172,31 +175,71 @@ def build_scheduler(
     all_gates = with_defaults(gates)
     outbox, cluster = Outbox(), Cluster(all_gates)
     services = SchedulerServices(cluster, now_ns=clock.now_ns, activate=outbox.activate, want=outbox.want)
+    kept = KeptAnswers(limits.kept_answers_bytes)
+    runners = build_runners(config, registry, services, gates, listeners.observer, kept)
+    _tell_missing_gangs(runners, all_gates, listeners.report)
     # The options of a driver say nothing about extenders: these come from the configuration alone.
     options = replace(
         options or DecideOptions(),
         extenders=in_asking_order(config.extenders),
         names_expected_node=all_gates["NominatedNodeNameForExpectation"],
     )
-    kept = KeptAnswers(limits.kept_answers_bytes)
-    runners = build_runners(config, registry, services, gates, listeners.observer, kept)
-    if listeners.report is not None and all_gates["GenericWorkload"]:
-        for runner in runners.values():
-            if runner.profile.plugin("GangScheduling") is None:
-                listeners.report(_NO_GANGS, None)
     return build(
         clock,
         runners,
         services,
         outbox,
         options,
-        QueueSettings(
-            config.pod_initial_backoff_seconds,
-            config.pod_max_backoff_seconds,
-            limits.max_unschedulable_s,
-            all_gates["SchedulerPopFromBackoffQ"],
-            # Parity: composite groups are not found by the names of their pods.
-            all_gates.get("SchedulerPreQueueingHints", False) and not all_gates.get("CompositePodGroup", False),
-        ),
+        _queue_settings(config, all_gates, limits),
         listeners,
+    )
+
+
+def configuration_change(
+    scheduler: Scheduler,
+    config: KubeSchedulerConfiguration,
+    registry: Registry | None = None,
+    gates: Mapping[str, bool] | None = None,
+    limits: SchedulerLimits | None = None,
+) -> ConfigurationChanged:
+    """Build the profiles of another configuration for a scheduler, which changes only when it handles the input. The gates
+    and limits must be those that it was built with.
+
+    Raises ConfigError, and ValueError for plugins that cannot work together.
+    """
+    core, all_gates = scheduler.core, with_defaults(gates)
+    listeners, before = core.services.pod_listeners, len(core.services.pod_listeners)
+    former = next(iter(core.runners.values()))
+    try:
+        runners = build_runners(config, registry, core.services, gates, core.observer, former.kept, former.cursor)
+    finally:  # plugins register listeners while they are built, and are not at work yet
+        added, listeners[before:] = listeners[before:], []
+    _tell_missing_gangs(runners, all_gates, core.report)
+    profiles = NewProfiles(
+        runners,
+        in_asking_order(config.extenders),
+        _queue_settings(config, all_gates, limits or SchedulerLimits()),
+        added,
+    )
+    return ConfigurationChanged(settings_object(config, gates), profiles)
+
+
+def _tell_missing_gangs(runners: Mapping[str, Runner], gates: Mapping[str, bool], report: ReportFault) -> None:
+    """Report each profile that cannot schedule the pod groups that the gates allow."""
+    if gates["GenericWorkload"]:
+        for runner in runners.values():
+            if runner.profile.plugin("GangScheduling") is None:
+                report(_NO_GANGS, None)
+
+
+def _queue_settings(
+    config: KubeSchedulerConfiguration, gates: Mapping[str, bool], limits: SchedulerLimits
+) -> QueueSettings:
+    return QueueSettings(
+        config.pod_initial_backoff_seconds,
+        config.pod_max_backoff_seconds,
+        limits.max_unschedulable_s,
+        gates["SchedulerPopFromBackoffQ"],
+        # Parity: composite groups are not found by the names of their pods.
+        gates.get("SchedulerPreQueueingHints", False) and not gates.get("CompositePodGroup", False),
     )

@@ -99,9 +99,14 @@ def is_quiet(scheduler: Scheduler) -> bool:
         and core.pre_bind.is_idle
         and core.cluster.storage.is_settled()
         and core.cluster.claims.is_settled()
-        and all(not binding.has_waited for binding in core.bindings.values())
+        and all(not binding.has_waited and _is_current(core, binding) for binding in core.bindings.values())
         and len(core.bindings) == len(core.queue.in_flight)
     )
+
+
+def _is_current(core: Core, binding: Binding) -> bool:
+    """Whether the binding goes by the present configuration: its profile is the one that decided."""
+    return core.runners.get(binding.entry.profile) is binding.runner
 
 
 # ---- taking a state

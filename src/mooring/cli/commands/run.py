@@ -20,6 +20,7 @@ from mooring.apiclient.connection_settings import ConnectionSettings
 from mooring.apiclient.credentials import CredentialsError
 from mooring.apiclient.kubeconfig.files import KubeconfigError
 from mooring.apiclient.kubeconfig.loading import find_connection, in_cluster, names_cluster
+from mooring.app.config_reload import ConfigSource
 from mooring.app.run import Running, RunSettings, ServingSettings
 from mooring.cli.options import (
     chosen_gates,
@@ -72,6 +73,9 @@ Examples:
   mooring run --write-config-to=effective.yaml                      the configuration with all defaults
 
 \b
+A changed --config file, or SIGHUP, changes the profiles without a restart; a faulty file changes nothing: docs/run.md.
+
+\b
 The section `tracing` of the configuration, or the variables OTEL_*, turn traces of attempts on: docs/tracing.md.
 
 \b
@@ -80,7 +84,7 @@ none. Mooring accepts and ignores the flags of kube-scheduler that have no effec
 
 \b
 Exit status:
-  0  stopped by SIGTERM, SIGINT or SIGHUP
+  0  stopped by SIGTERM or SIGINT, or by SIGHUP without --config
   1  the lease is lost, or cannot be used; the port is in use; a certificate cannot be used
   2  the input is invalid
 """
@@ -273,6 +277,7 @@ def run(recording: RecordingFlags, self_check: SelfCheckFlags, **flags: Any) -> 
             self_check=checks,
             has_dashboard=flags["dashboard"],
             use=flags["use"],
+            source=_source(flags, gates),
         )
         raise_descriptor_limit()
         idle = idle_plugins(config, registry)
@@ -339,6 +344,13 @@ def _configuration(flags: dict[str, Any], gates: dict[str, bool]) -> tuple[KubeS
         if flags[name] is not None:
             setattr(config.leader_election, name, flags[name])
     return config, ClientLimits(qps or -1.0, burst or config.client_connection.burst)
+
+
+def _source(flags: dict[str, Any], gates: dict[str, bool]) -> ConfigSource | None:
+    """The file of --config, to be read again when it changes; the flags still override what it says."""
+    if flags["config"] is None:
+        return None
+    return ConfigSource(flags["config"], lambda: _configuration(flags, gates)[0])
 
 
 def _access(kubeconfig: str | None, master: str | None) -> ConnectionSettings:

@@ -13,6 +13,7 @@ from typing import Any
 import click
 
 from mooring.apiserver.journal import JournalError, LossError
+from mooring.app.config_reload import ConfigSource
 from mooring.app.dashboards import DEFAULT_PORT as DASHBOARD_PORT
 from mooring.app.dashboards import DashboardPlan
 from mooring.app.up import ServiceSettings
@@ -52,6 +53,7 @@ from mooring.embedded.seeding import default_class, seed
 from mooring.framework.config import KubeSchedulerConfiguration
 from mooring.framework.config.durations import Duration
 from mooring.framework.config.feature_gates import with_defaults
+from mooring.inputs.configuration_files import configuration_of
 from mooring.inputs.dump_header import is_header
 from mooring.inputs.field_checks import Validation, read_served
 from mooring.kit import process
@@ -79,6 +81,9 @@ Examples:
   mooring up -q --exec 'kubectl apply -f app.yaml && kubectl wait --for=condition=Ready pod --all'   in CI
 
 \b
+A changed --config file, or SIGHUP, changes the profiles without a restart; a faulty file changes nothing: docs/run.md.
+
+\b
 The section `tracing` of the configuration, or the variables OTEL_*, turn traces of attempts on: docs/tracing.md.
 
 \b
@@ -90,8 +95,8 @@ Annotations that simulated kubelets read:
   mooring.dev/stop-seconds: "10"    take 10 seconds to stop (default: 1)
 
 \b
-Exit status: with --exec, the exit status of the command; 0 after Ctrl-C, SIGTERM or SIGHUP; 2 for invalid input;
-3 if the data directory has lost acknowledged writes: see --accept-loss.
+Exit status: with --exec, the exit status of the command; 0 after Ctrl-C, SIGTERM, or SIGHUP without --config;
+2 for invalid input; 3 if the data directory has lost acknowledged writes: see --accept-loss.
 """
 
 _ADVICE = (
@@ -178,7 +183,8 @@ def up(**given: Any) -> None:
     dashboard = _dashboard(flags, cluster, source)
     service = ServiceSettings(port, flags.plain_http, flags.data_dir, flags.kubeconfig, dashboard)
     relax_collector()
-    sys.exit(process.run_event_loop(UpSession(cluster, service, flags.command, flags.quiet).run()))
+    session = UpSession(cluster, service, flags.command, flags.quiet, source=_file(flags))
+    sys.exit(process.run_event_loop(session.run()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,6 +255,13 @@ def _cluster(flags: _Flags, clock: Clock, source: SchedulerSource | None) -> Emb
             refuse(fault)
 
 
+def _file(flags: _Flags) -> ConfigSource | None:
+    """The file of --config, to be read again when it changes."""
+    if flags.config is None or flags.no_scheduler:
+        return None
+    return ConfigSource(flags.config, lambda: configuration_of(flags.config, chosen_gates(flags.feature_gates)))
+
+
 def _dashboard(flags: _Flags, cluster: EmbeddedCluster, source: SchedulerSource | None) -> DashboardPlan | None:
     """The source and the port of the dashboard; a script that runs several clusters at once takes any port."""
     if source is None:
@@ -261,8 +274,12 @@ def _dashboard(flags: _Flags, cluster: EmbeddedCluster, source: SchedulerSource 
 def _questions(cluster: EmbeddedCluster, source: SchedulerSource) -> ChildQuestions:
     """Questions about the cluster, with the workloads of its store."""
     settings = cluster.settings
-    asked = AskedScheduler.of(settings.config, settings.gates, settings.registry)
-    return ChildQuestions(source, lambda: asked, objects_in_store(cluster.api), report=report)
+    return ChildQuestions(
+        source,
+        lambda: AskedScheduler.of(settings.config, settings.gates, settings.registry),
+        objects_in_store(cluster.api),
+        report=report,
+    )
 
 
 def _tracing(flags: _Flags, config: KubeSchedulerConfiguration) -> Tracing:

@@ -160,6 +160,11 @@ class Evaluations:
         self._others: defaultdict[tuple[str, str], int] = defaultdict(int)
         """(Plugin, point): evaluations of attempts in which some plugins saw fewer nodes than others."""
 
+    def take_over(self, other: "Evaluations") -> None:
+        """Go on with the counts of a profile that this one replaces."""
+        for plugin_and_point, count in other.read().items():
+            self._others[plugin_and_point] += count
+
     def pre_filtered(self, left_out: LeftOut) -> None:
         self._pre_filtered[left_out] += 1
 

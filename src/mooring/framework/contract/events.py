@@ -143,6 +143,8 @@ UNSCHEDULABLE_TIMEOUT = ClusterEvent(ANYTHING, Action.ALL, "UnschedulableTimeout
 """The flush of pods that were unschedulable for too long."""
 FORCE_ACTIVATE = ClusterEvent(ANYTHING, Action.ALL, "ForceActivate")
 """A plugin asked for the pod to be tried again."""
+CONFIGURATION_CHANGE = ClusterEvent(ANYTHING, Action.ALL, "ConfigurationChange")
+"""The scheduler has other profiles: what the former ones rejected, these may accept."""
 
 
 class Change(msgspec.Struct, frozen=True):

@@ -187,6 +187,8 @@ class KeptAnswers:
             while memos:
                 self._drop(memos.popitem()[1])
         self._evicted.clear()
+        self._by_questions.clear()
+        self._parts.clear()
         self._in_use = None
 
     def check(self) -> list[str]:

@@ -183,7 +183,7 @@ def _decoder(struct: type[msgspec.Struct], name: str) -> Any:
     return msgspec.json.Decoder(list[kind])  # type: ignore[valid-type]
 
 
-ADDED, UPDATED, REMOVED, BOUND, EVICTED, WRITTEN, CALLED, TIME, HALF_MINUTE, ATTEMPT, RELEASE = range(1, 12)
+ADDED, UPDATED, REMOVED, BOUND, EVICTED, WRITTEN, CALLED, TIME, HALF_MINUTE, ATTEMPT, RELEASE, CONFIGURED = range(1, 13)
 """Codes of the kind of a step. The code is the first item of a line."""
 
 Line = tuple[Any, ...]
@@ -264,7 +264,8 @@ LINES: dict[type[inputs.Input], tuple[int, MakeParts]] = {
     inputs.TimePassed: (TIME, lambda change, conceal: ()),
     inputs.HalfMinutePassed: (HALF_MINUTE, lambda change, conceal: ()),
 }
-"""By type of input: its code, and what its line has beside the time and the outcomes."""
+"""By type of input: its code, and what its line has beside the time and the outcomes. The recorder of a scheduler adds
+ConfigurationChanged (CONFIGURED: the settings)."""
 
 
 # ---- outcomes

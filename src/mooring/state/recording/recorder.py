@@ -1,7 +1,7 @@
 """Records the steps of a scheduler. Each is encoded when it is over; a thread compresses and writes them (`run_files.py`)."""
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from weakref import ref
 
@@ -16,10 +16,11 @@ from mooring.model.pod import Pod
 from mooring.model.pod_spec import PodSpec
 from mooring.model.shape import PodShape
 from mooring.plugins.builtin import in_tree
-from mooring.scheduler.inputs import Input, ObjectAdded, ObjectRemoved
+from mooring.scheduler.inputs import ConfigurationChanged, Input, ObjectAdded, ObjectRemoved
 from mooring.scheduler.scheduler import Scheduler
 from mooring.state.recording.recorded_steps import (
     ADDED,
+    CONFIGURED,
     LINES,
     REMOVED,
     Concealer,
@@ -116,18 +117,21 @@ def scheduler_header(
     annotations: Sequence[str] = (),
 ) -> SegmentHeader:
     """The header for a scheduler with this configuration; its other fields may be set afterwards."""
-    settings = settings_object(config, gates)
     enabled = {name for profile in config.profiles for name in profile.plugins.enabled_names()}
-    others = sorted(enabled - set(in_tree()))
     return SegmentHeader(
         run="",
         number=0,
         started_ns=started_ns,
         version=version,
-        settings=settings,
-        plugins=others,
+        settings=settings_object(config, gates),
+        plugins=_other_plugins(enabled),
         annotations=[*annotations],
     )
+
+
+def _other_plugins(enabled: Iterable[str]) -> list[str]:
+    """Those of the names that are no plugins of Mooring."""
+    return sorted({*enabled} - {*in_tree()})
 
 
 def record_live(
@@ -161,7 +165,13 @@ class RunRecorder:
         self._header = header
         self._conceal, self._templates = Concealer(AnnotationKeys.of(header.annotations)), PodTemplates()
         parts: MakeParts = self._templates.parts
-        self._makers = {**LINES, ObjectAdded: (ADDED, parts), ObjectRemoved: (REMOVED, parts)}
+        configured: MakeParts = self._configured
+        self._makers = {
+            **LINES,
+            ObjectAdded: (ADDED, parts),
+            ObjectRemoved: (REMOVED, parts),
+            ConfigurationChanged: (CONFIGURED, configured),
+        }
         self._lines = bytearray()
         """Encoded lines of the steps that were not handed over yet, each with its line end."""
         self._steps = 0
@@ -188,6 +198,14 @@ class RunRecorder:
     def _line(self, now_ns: int, outcomes: Outcomes, change: Input) -> Line:
         code, parts = self._makers[type(change)]
         return code, now_ns - self._last_ns, outcomes, *parts(change, self._conceal)
+
+    def _configured(self, change: ConfigurationChanged, conceal: Concealer) -> Parts:
+        """The configuration changes: the headers of later segments have the new one."""
+        assert change.profiles is not None, "a scheduler at work gets profiles that are built"
+        enabled = {name for runner in change.profiles.runners.values() for name in runner.profile.plugins}
+        header = self._header
+        self._header = msgspec.structs.replace(header, settings=change.settings, plugins=_other_plugins(enabled))
+        return (change.settings,)
 
     def stepped(self, scheduler: Scheduler, now_ns: int, code: int, intents: Sequence[Intent]) -> None:
         try:

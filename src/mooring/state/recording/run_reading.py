@@ -245,6 +245,7 @@ _EVICTED = msgspec.json.Decoder(tuple[Pod, Pod, str | None, bool])
 _FAULT = msgspec.json.Decoder(tuple[str, int] | None)
 _METADATA = msgspec.json.Decoder(ObjectMeta)
 _STATUS = msgspec.json.Decoder(PodStatus)
+_SETTINGS = msgspec.json.Decoder(dict[str, Any])
 _CALLED = msgspec.json.Decoder(tuple[int, str | None, str | None])
 
 _READ: dict[int, Any] = {
@@ -257,4 +258,5 @@ _READ: dict[int, Any] = {
     steps.CALLED: StepReader._called,
     steps.TIME: lambda reader, about: inputs.TimePassed(),
     steps.HALF_MINUTE: lambda reader, about: inputs.HalfMinutePassed(),
+    steps.CONFIGURED: lambda reader, about: inputs.ConfigurationChanged(_SETTINGS.decode(about[0])),
 }

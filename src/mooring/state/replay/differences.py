@@ -73,6 +73,7 @@ _INPUTS: Mapping[type[inputs.Input], Callable[[Any], str]] = {
     inputs.CallAnswered: _called,
     inputs.TimePassed: lambda change: "time passes",
     inputs.HalfMinutePassed: lambda change: "half a minute has passed",
+    inputs.ConfigurationChanged: lambda change: "the configuration changes",
 }
 
 

@@ -16,6 +16,7 @@ from mooring.model.meta import KubeObject
 from mooring.model.release import RULES
 from mooring.queue.entry import TellPod
 from mooring.scheduler.decide import DecideOptions
+from mooring.scheduler.inputs import ConfigurationChanged
 from mooring.scheduler.observer import SchedulerListeners
 from mooring.scheduler.scheduler import Scheduler
 from mooring.scheduler.ties import BY_NAME_IN_FILES, lowest_name
@@ -24,7 +25,7 @@ from mooring.state.recording.recorded_steps import ATTEMPT, READ_ANNOTATIONS, RE
 from mooring.state.recording.run_reading import RecordedRun, RecordedStep, StepReader
 from mooring.state.recording.segment_file import RecordingError, SegmentHeader
 from mooring.state.replay.run_reader import ReadingMark, RunReader
-from mooring.state.scheduler_assembly import SchedulerLimits, all_plugins, build_scheduler
+from mooring.state.scheduler_assembly import SchedulerLimits, all_plugins, build_scheduler, configuration_change
 from mooring.state.scheduler_state import SchedulerState, is_quiet, other_objects, restore, state_of
 
 # ---- A scheduler as the header of a recording describes it, with a clock that shows the recorded times.
@@ -289,6 +290,16 @@ class Replayer:
         if self._present is not None and self._hooks.decided is not None:
             self._hooks.decided(self._present, made)
 
+    def _built(self, scheduler: Scheduler, change: ConfigurationChanged) -> ConfigurationChanged:
+        """The change with profiles for the scheduler. Marks have the new settings from now on."""
+        assert self.begun is not None
+        header = msgspec.structs.replace(self.begun, settings=change.settings)
+        config, gates = settings_of(header)
+        limits = SchedulerLimits(header.max_unschedulable_s)
+        built = configuration_change(scheduler, config, self._registry, gates, limits)
+        self.begun = header
+        return built
+
     def repeat(self, step: RecordedStep) -> ReplayedStep:
         """Do one step again. A step that raised when it was recorded raises again: what it had changed by then counts."""
         scheduler = self.scheduler
@@ -300,6 +311,8 @@ class Replayer:
                 scheduler.attempt()
             elif step.code == RELEASE:
                 scheduler.release_waiting()
+            elif isinstance(step.input, ConfigurationChanged):
+                scheduler.handle(self._built(scheduler, step.input))
             elif step.input is not None:
                 scheduler.handle(step.input)
         except Exception as fault:
