@@ -79,7 +79,27 @@ plugin_files = click.option(
     "--plugin", "plugins", multiple=True, metavar="FILE.py", help="A Python file with your own plugins."
 )
 node_template = file_option("--node-template", "A Node manifest to make the nodes from.")
-context_name = click.option("--context", default="", metavar="NAME", help="The context of the kubeconfig.")
+_CONTEXT = "The context of the kubeconfig"
+
+
+def _one_context(context: click.Context, option: click.Parameter, written: tuple[str, ...]) -> str:
+    """The only value of an option that a user might expect to take several."""
+    if len(set(written)) > 1:
+        raise click.BadParameter(f"{context.command.name} asks one cluster: name one context", context, option)
+    return written[0] if written else ""
+
+
+context_name = click.option(
+    "--context", multiple=True, callback=_one_context, metavar="NAME", help=f"{_CONTEXT}; one only."
+)
+context_names = click.option(
+    "--context",
+    multiple=True,
+    callback=lambda context, option, written: tuple(dict.fromkeys(written)),
+    metavar="NAME",
+    help=f"{_CONTEXT}. Given several times, each of the clusters is asked.",
+)
+"""The option --context of commands that ask several clusters at once: the command gets all names."""
 dashboard_port = click.option(
     "--dashboard-port",
     type=click.IntRange(0, 65535),

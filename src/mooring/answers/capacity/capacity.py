@@ -103,6 +103,14 @@ class Capacity(ClusterAnswer):
     preempted: Preempted | None = None
     """Where preemption was counted, or was not though it might give room."""
 
+    @property
+    def exit_status(self) -> int:
+        return 0 if self.fits else 1
+
+    @property
+    def side_notes(self) -> Sequence[str]:
+        return self.notes
+
     def summary(self) -> list[str]:
         used = sum(budget.pods > 0 for budget in self.nodes)
         names = " and ".join(f"{self._share(copies)}{copies.name}" for copies in self.pods)

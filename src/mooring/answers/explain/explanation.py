@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
+from mooring.answers.explain.controller_notes import NOTE_HEADS, ControllerNote, note_rows
 from mooring.answers.explain.cure import Cure
 from mooring.answers.explain.explanation_form import (
     GroupExplanationForm,
@@ -128,6 +129,10 @@ class PodExplanation(ClusterAnswer):
         """Whether the pod has a node, or would get one."""
         return bool(self.node)
 
+    @property
+    def exit_status(self) -> int:
+        return 0 if self.is_settled else 1
+
     # ---- as text
 
     def summary(self) -> list[str]:
@@ -234,20 +239,30 @@ class WorkloadExplanation(ClusterAnswer):
     workload: str
     placed: Sequence[PodPlace] = ()
     pending: Sequence[PodExplanation] = ()
+    wanted: int | None = None
+    said: Sequence[ControllerNote] = ()
+    notes: Sequence[str] = ()
+    is_short: bool = False
+    """Whether its controller has not created all of its pods."""
 
     @property
     def is_settled(self) -> bool:
-        """Whether no pod is pending."""
-        return not self.pending
+        """Whether no pod is pending, and none is missing."""
+        return not self.pending and not self.is_short
+
+    @property
+    def exit_status(self) -> int:
+        return 0 if self.is_settled else 1
 
     def summary(self) -> list[str]:
         waiting = sum(1 + len(each.others) for each in self.pending)
-        lines = [f"{self.workload}: {count(len(self.placed), 'pod')} on nodes, {waiting:,} pending"]
+        lines = [f"{self.workload}: {count(len(self.placed), 'pod')} on nodes, {waiting:,} pending", *self.notes]
         return lines + [line for each in self.pending for line in each.summary()]
 
     def tables(self) -> list[AnswerTable]:
         found = [table for each in self.pending for table in each.tables()]
-        return [*found, _places("Placed", self.placed)]
+        said = AnswerTable("What its controller says", NOTE_HEADS, note_rows(self.said))
+        return [said, *found, _places("Placed", self.placed)]
 
     def data_tables(self) -> Mapping[str, DataTable]:
         pending = ((pod, None, each.message) for each in self.pending for pod in (each.pod, *each.others))
@@ -298,6 +313,10 @@ class GroupExplanation(ClusterAnswer):
     def fit_count(self) -> int:
         """How many pods run or have room now."""
         return len(self.placed) + len(self.nodes)
+
+    @property
+    def exit_status(self) -> int:
+        return 0 if self.is_settled else 1
 
     # ---- as text
 

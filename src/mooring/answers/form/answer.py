@@ -30,6 +30,16 @@ class ClusterAnswer(Published, ABC):
     kind: ClassVar[str]
     """The name of the form of `to_dict`, such as `Explanation`."""
 
+    @property
+    def exit_status(self) -> int:
+        """The exit status of a command with this answer: 1 if the answer is no, for scripts."""
+        return 0
+
+    @property
+    def side_notes(self) -> Sequence[str]:
+        """Sentences that a command prints beside the answer, on standard error."""
+        return ()
+
     @abstractmethod
     def summary(self) -> list[str]:
         """The answer in a few sentences: the outcome first."""

@@ -185,6 +185,14 @@ class Plan(ClusterAnswer):
     def fits_at_once(self) -> bool:
         return not self.pending_at_once
 
+    @property
+    def exit_status(self) -> int:
+        return 0 if self.fits else 1
+
+    @property
+    def side_notes(self) -> Sequence[str]:
+        return self.notes
+
     # ---- text
 
     def summary(self) -> list[str]:

@@ -124,6 +124,10 @@ class WhatIf(ClusterAnswer):
         """Whether all pods that were there have a node, except those that a change deletes, and no drain is blocked."""
         return not self.pending and not self.blocked and all(each.is_wanted for each in self.gone)
 
+    @property
+    def exit_status(self) -> int:
+        return 0 if self.fits else 1
+
     # ---- in words
 
     def summary(self) -> list[str]:

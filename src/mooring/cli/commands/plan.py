@@ -1,27 +1,20 @@
 """`mooring plan`: which nodes to add to a cluster, and which can go."""
 
-import sys
 from typing import Any
 
 import click
 
+from mooring.answers.plan.plan import Plan
 from mooring.answers.plan.plan import plan as ask_plan
 from mooring.answers.plan.programs import SolverMissing
 from mooring.answers.plan.shrink import ShrinkOptions
-from mooring.cli.answering import (
-    ClusterSource,
-    ShownAnswer,
-    asks_cluster,
-    own_output,
-    shows_answer,
-)
+from mooring.cli.answering import ClusterSource, ShownAnswer, asks_clusters, shows_answer
+from mooring.cli.asked_clusters import asked
 from mooring.cli.options import file_option
 from mooring.cli.refusal import refuse
 from mooring.cli.terminal import LateBar
 from mooring.inputs.arrivals import ArrivalsError
-
-NOT_ALL_FIT = 1
-"""The exit status if pods stay pending."""
+from mooring.inputs.loaded_cluster import LoadedCluster
 
 EPILOG = """
 \b
@@ -59,6 +52,10 @@ nodes have a price: by --prices, or by a label or annotation mooring.dev/price. 
 The search is bounded by a number of decisions, so that two runs give the same answer; --seconds bounds it by time.
 
 \b
+With several --context or --all-contexts every table has a column for the cluster. A cluster that cannot be read, or that has
+not what is asked about, is a row. The exit status is 1 if one of the clusters gives 1 or has no answer.
+
+\b
 Exit status:
   0  everything is placed
   1  pods stay pending
@@ -84,23 +81,23 @@ Exit status:
     metavar="N",
     help="With --shrink: how long the search for nodes that can go may take.",
 )
-@asks_cluster
+@asks_clusters
 @shows_answer
-def plan(source: ClusterSource, shown: ShownAnswer, offer: str | None, shrink: bool, **asked: Any) -> None:
+def plan(source: ClusterSource, shown: ShownAnswer, offer: str | None, shrink: bool, **given: Any) -> None:
     """Find the cheapest nodes on which everything pending fits, or nodes that are not needed."""
     if offer is None and not shrink:
         refuse("nothing to plan: name the nodes that can be added with --offer FILE, or ask with --shrink which can go")
-    options = ShrinkOptions(asked.pop("prices"), asked.pop("seconds"))
+    options = ShrinkOptions(given.pop("prices"), given.pop("seconds"))
     if not shrink and options != ShrinkOptions():
         refuse("--prices and --seconds are about --shrink: add it, or leave them out")
-    loaded = source.load()
-    try:
-        with own_output(), LateBar("planning") as bar:
-            answer = ask_plan(loaded, offer, shrink=shrink and options, validation=source.validate, tell=bar, **asked)
-    except SolverMissing as error:
-        refuse(error)
-    except ArrivalsError as error:
-        refuse(*error.problems)
-    shown.show(answer, answer.notes)
-    if not answer.fits:
-        sys.exit(NOT_ALL_FIT)
+
+    def planned(loaded: LoadedCluster) -> Plan:
+        try:
+            with LateBar("planning") as bar:
+                return ask_plan(loaded, offer, shrink=shrink and options, validation=source.validate, tell=bar, **given)
+        except SolverMissing as error:
+            refuse(error)
+        except ArrivalsError as error:
+            refuse(*error.problems)
+
+    shown.end_with(asked(source, planned))

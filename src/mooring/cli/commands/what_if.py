@@ -1,20 +1,19 @@
 """`mooring what-if`: changes of a cluster, and the difference that they make."""
 
-import sys
 from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
 import click
 
+from mooring.answers.what_if.difference import WhatIf
 from mooring.answers.what_if.question import Change
 from mooring.answers.what_if.question import what_if as ask
-from mooring.cli.answering import ClusterSource, ShownAnswer, asks_cluster, own_output, shows_answer, tell_notes
+from mooring.cli.answering import ClusterSource, ShownAnswer, asks_clusters, shows_answer, tell_notes
+from mooring.cli.asked_clusters import asked
 from mooring.cli.options import configured, enable_loaded
 from mooring.cli.refusal import refuse
 from mooring.inputs.loaded_cluster import LoadedCluster
-
-NOT_ALL_FIT = 1
 
 EPILOG = """
 \b
@@ -38,6 +37,10 @@ one is lost (`kubectl drain` needs --force to delete it). --remove-nodes asks no
 
 \b
 Nothing is changed in a cluster: all of this is a simulation.
+
+\b
+With several --context or --all-contexts every table has a column for the cluster. A cluster that cannot be read, or that has
+not what is asked about, is a row. The exit status is 1 if one of the clusters gives 1 or has no answer.
 
 \b
 Exit status:
@@ -90,7 +93,7 @@ def _parameter(name: str) -> str:
 
 
 @click.command(cls=ChangesInOrder, epilog=EPILOG, short_help="Change a cluster in a simulation: what moves, what fits?")
-@partial(asks_cluster, configuration=_present_config)
+@partial(asks_clusters, configuration=_present_config)
 @_changes
 @shows_answer
 def what_if(source: ClusterSource, shown: ShownAnswer, **values: tuple[str, ...]) -> None:
@@ -104,12 +107,11 @@ def what_if(source: ClusterSource, shown: ShownAnswer, **values: tuple[str, ...]
     if not given:
         names = ", ".join(f"--{name}" for name, _, _ in _OPTIONS)
         refuse(f"no change: name at least one, such as --drain NODE; the changes are {names}")
-    loaded = source.load()
-    with own_output():
-        answer = ask(loaded, [_prepared(loaded, *change) for change in given], source.validate)
-    shown.show(answer)
-    if not answer.fits:
-        sys.exit(NOT_ALL_FIT)
+
+    def changed(loaded: LoadedCluster) -> WhatIf:
+        return ask(loaded, [_prepared(loaded, *change) for change in given], source.validate)
+
+    shown.end_with(asked(source, changed))
 
 
 def _in_order(order: list[str], values: dict[str, tuple[str, ...]]) -> Iterator[Change]:
