@@ -93,8 +93,8 @@ def test_a_configuration_is_a_change_and_there_is_another_before_all_changes(tmp
         return str(placed["node"])
 
     more = ("--scale", "Deployment/web=2")
-    assert node(*more) == "b-1" and node(*more, "--config", config) == "b-1"
-    assert node("--config", config, *more) == "a-1" and node("--present-config", config, *more) == "a-1"
+    assert node(*more) == "b-1" and node(*more, "--switch-config", config) == "b-1"
+    assert node("--switch-config", config, *more) == "a-1" and node("--config", config, *more) == "a-1"
 
 
 def test_plugins_of_files_decide_too(dump: Path, tmp_path: Path) -> None:
@@ -120,7 +120,7 @@ def test_plugins_of_files_decide_too(dump: Path, tmp_path: Path) -> None:
         (["--drain", "a-2"], 'drain a-2: no node "a-2" among 2 nodes; did you mean a-1?'),
         (["--scale", "Deployment/wob=3"], 'scale Deployment/wob=3: no Deployment "wob" in the cluster; did you mean '),
         (["--apply", "nowhere.yaml"], "nowhere.yaml: cannot be read: No such file or directory"),
-        (["--config", "nowhere.yaml"], "nowhere.yaml: cannot be read: No such file or directory"),
+        (["--switch-config", "nowhere.yaml"], "nowhere.yaml: cannot be read: No such file or directory"),
         (["--taint", "a-1=x"], 'taint a-1=x: "a-1=x" must be NODE|SELECTOR=key[=value]:Effect'),
         (["--label", "a-1=!=x"], "label a-1=!=x: key: Invalid value"),
     ],

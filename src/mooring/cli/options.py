@@ -89,9 +89,12 @@ def _one_context(context: click.Context, option: click.Parameter, written: tuple
     return written[0] if written else ""
 
 
-context_name = click.option(
-    "--context", multiple=True, callback=_one_context, metavar="NAME", help=f"{_CONTEXT}; one only."
-)
+def one_context(text: str) -> Decorator:
+    """The option --context of a command that asks one cluster; `text` is its help."""
+    return click.option("--context", multiple=True, callback=_one_context, metavar="NAME", help=text)
+
+
+context_name = one_context(f"{_CONTEXT}; one only.")
 context_names = click.option(
     "--context",
     multiple=True,

@@ -120,6 +120,10 @@ class Agreement(ClusterAnswer):
         return {verdict: [each for each in ordered if each.verdict is verdict] for verdict in BindingVerdict}
 
     @property
+    def exit_status(self) -> int:
+        return 0 if self.agrees else 1
+
+    @property
     def agrees(self) -> bool:
         """Whether every binding is one that Mooring could have made."""
         return all(each.agrees for each in self.bindings)

@@ -109,6 +109,10 @@ class PodStory(ClusterAnswer):
     problems: Sequence[str] = ()
 
     @property
+    def exit_status(self) -> int:
+        return 0 if self.is_equal else 1
+
+    @property
     def is_equal(self) -> bool:
         return not self.differences
 

@@ -130,6 +130,10 @@ class ReplayAnswer(ClusterAnswer):
     total: ReplayTally = field(default_factory=ReplayTally)
 
     @property
+    def exit_status(self) -> int:
+        return 0 if self.is_equal else 1
+
+    @property
     def is_equal(self) -> bool:
         return not self.total.differing_steps
 

@@ -1,7 +1,6 @@
 """`mooring what-if`: changes of a cluster, and the difference that they make."""
 
 from collections.abc import Iterator
-from functools import partial
 from typing import Any
 
 import click
@@ -23,7 +22,7 @@ Examples:
   mooring what-if --from dump.json --add-nodes 3=node-7 --drain pool=old          new nodes first, then the drain
   mooring what-if --from dump.json --scale Deployment/shop/web=40 -o json | jq .pending
   mooring what-if --from dump.json --apply release.yaml --delete StatefulSet/shop/old-db
-  mooring what-if --from dump.json --config packed.yaml --remove-nodes node-7     with another configuration
+  mooring what-if --from dump.json --switch-config packed.yaml --remove-nodes node-7   another configuration
   mooring what-if --from dump.json --taint pool=batch=dedicated=batch:NoSchedule --label node-7=disk=ssd
 
 \b
@@ -49,6 +48,8 @@ Exit status:
   2  the input is invalid
 """
 
+_SWITCH = "switch-config"
+"""The flag of the change that Python calls `config`: --config is the configuration before all changes."""
 _NODES = "NODE|SELECTOR"
 _OBJECT = "KIND/[NS/]NAME"
 _OPTIONS = (
@@ -60,12 +61,9 @@ _OPTIONS = (
     ("scale", f"{_OBJECT}=N", "Give a Deployment, StatefulSet, ReplicaSet or Job N pods."),
     ("apply", "FILE", "Create or change the objects of a file or folder, as kubectl apply does."),
     ("delete", _OBJECT, "Delete an object with what belongs to it."),
-    ("config", "FILE", "From here on the scheduler has this KubeSchedulerConfiguration (v1)."),
+    (_SWITCH, "FILE", "From here on the scheduler has this KubeSchedulerConfiguration (v1)."),
     ("taint", f"{_NODES}=key[=value]:Effect", "Taint these nodes; a - at the end removes the taint."),
     ("label", f"{_NODES}=key=value", "Label these nodes; key- at the end removes the label."),
-)
-_present_config = click.option(
-    "--present-config", "config", metavar="FILE", help="The KubeSchedulerConfiguration (v1) before all changes."
 )
 _ORDER = "mooring.changes"
 
@@ -88,12 +86,11 @@ def _changes(command: Any) -> Any:
 
 
 def _parameter(name: str) -> str:
-    """The name of the parameter: `config` is that of the configuration before the changes."""
     return f"change_{name.replace('-', '_')}"
 
 
 @click.command(cls=ChangesInOrder, epilog=EPILOG, short_help="Change a cluster in a simulation: what moves, what fits?")
-@partial(asks_clusters, configuration=_present_config)
+@asks_clusters
 @_changes
 @shows_answer
 def what_if(source: ClusterSource, shown: ShownAnswer, **values: tuple[str, ...]) -> None:
@@ -120,7 +117,8 @@ def _in_order(order: list[str], values: dict[str, tuple[str, ...]]) -> Iterator[
     left = {parameter: iter(values[parameter]) for parameter in names}
     for parameter in order:
         if parameter in names:
-            yield names[parameter], next(left[parameter])
+            name = names[parameter]
+            yield "config" if name == _SWITCH else name, next(left[parameter])
 
 
 def _prepared(loaded: LoadedCluster, name: str, value: str) -> Change:
