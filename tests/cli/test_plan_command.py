@@ -18,7 +18,7 @@ OFFERS = """\
 
 TEXT = """\
 3 pending pods: 1 fit on the present nodes, 2 on 2 new nodes.
-The new nodes cost 1; no plan for these pods costs less than 1 (0.0 % above).
+The new nodes cost 1; no plan for these pods costs less than 1 (0.0% above).
 They hold in all 1048 orders of pods and nodes that were tried.
 
 Nodes to add

@@ -17,6 +17,7 @@ from mooring.answers.form.answer import AnswerTable, ClusterAnswer
 from mooring.cli.options import (
     Decorator,
     chosen_gates,
+    color_choice,
     config_file,
     configured,
     context_name,
@@ -34,7 +35,7 @@ from mooring.cli.options import (
 )
 from mooring.cli.refusal import refusals, refuse
 from mooring.cli.report import cut_table, with_known_bars, writable, write_page
-from mooring.cli.terminal import Block, LateBar, spaced, tell, tell_json, tell_yaml
+from mooring.cli.terminal import Block, LateBar, StyledLine, columns_of_terminal, spaced, tell, tell_json, tell_yaml
 from mooring.framework.config.durations import Duration
 from mooring.inputs.custom_workloads import TemplatePaths, template_paths
 from mooring.inputs.field_checks import Validation
@@ -78,7 +79,7 @@ _SCHEDULER_OPTIONS = (
         "a list or map. Can be given several times.  [default: spec.template]",
     ),
 )
-output_form = click.option(
+_output_form = click.option(
     "-o",
     "--output",
     type=click.Choice(["table", "wide", "json", "yaml"]),
@@ -259,7 +260,8 @@ def _shown_answer(output: str, html: str | None) -> ShownAnswer:
 shows_answer = gathered(
     "shown",
     _shown_answer,
-    output_form,
+    _output_form,
+    color_choice,
     file_option("--html", "Also write the answer as a web page: one file with tables and plots, without scripts."),
 )
 """The options -o and --html of a command: it gets them as one argument, `shown`."""
@@ -277,7 +279,8 @@ def print_answer(answer: ClusterAnswer, output: str) -> None:
 
 def answer_blocks(answer: ClusterAnswer, wide: bool) -> Iterator[Block]:
     """The summary and the tables of an answer."""
-    yield answer.summary()
+    first, *rest = answer.summary() or [""]
+    yield [StyledLine(first, "red" if answer.exit_status else "bold"), *rest]
     yield from table_blocks(answer.tables(), wide)
 
 
@@ -285,8 +288,10 @@ def table_blocks(tables: Iterable[AnswerTable], wide: bool) -> Iterator[Block]:
     """The tables that have rows; details only if it is `wide`."""
     for table in tables:
         if table.rows and (wide or not table.is_detail):
-            shown = table if wide else table.brief()
-            yield [shown.title, *cut_table([_head(column) for column in shown.columns], shown.rows, wide)]
+            shown = table if wide else table.brief().without_zeros()
+            heads = [_head(column) for column in shown.columns]
+            head, *rows = cut_table(heads, shown.rows, wide, None if wide else columns_of_terminal())
+            yield [StyledLine(shown.title, "bold"), StyledLine(head, "dim"), *rows]
 
 
 def _head(column: str) -> str:

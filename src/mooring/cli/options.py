@@ -15,7 +15,7 @@ import click
 
 from mooring.api.validation.problem import Problem, show
 from mooring.cli.refusal import refuse
-from mooring.cli.terminal import tell
+from mooring.cli.terminal import COLOR, tell
 from mooring.framework.config import KubeSchedulerConfiguration
 from mooring.framework.config.durations import Duration
 from mooring.framework.config.feature_gates import IN_EFFECT, GateError, parse_gates, told_gates
@@ -58,7 +58,7 @@ def gathered(argument: str, into: Callable[..., Any], *options: Decorator) -> De
         with_group.__click_params__ = params  # type: ignore[attr-defined]
         for option in reversed(options):
             option(with_group)
-        names += [param.name for param in params[before:] if param.name is not None]
+        names += [param.name for param in params[before:] if param.name is not None and param.expose_value]
         return with_group
 
     return decorate
@@ -119,6 +119,15 @@ tie_break = click.option(
     "kube-scheduler takes where its goroutines do not race (docs/parity.md).",
 )
 """The option --tie-break: the command gets a TieRule, `ties`."""
+color_choice = click.option(
+    "--color",
+    type=click.Choice(["auto", "always", "never"]),
+    default="auto",
+    show_default=True,
+    expose_value=False,
+    callback=lambda context, option, choice: context.meta.update({COLOR: choice}),
+    help="Emphasis and colours in text: where a terminal shows it and NO_COLOR is not set, always, or never.",
+)
 feature_gates = click.option(
     "--feature-gates",
     multiple=True,

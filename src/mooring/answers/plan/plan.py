@@ -35,6 +35,7 @@ from mooring.inputs.loaded_cluster import LoadedCluster, Objects, Source, Writte
 from mooring.kit.callbacks import Progress
 from mooring.kit.words import count
 from mooring.model.pod import Pod
+from mooring.model.quantity import show_percent
 
 # ---- The pods of the moment at which arrivals need most: what a plan has to find room for.
 
@@ -223,7 +224,7 @@ class Plan(ClusterAnswer):
 
     def _cost(self) -> str:
         bound = f"no plan for these pods costs less than {_money(self.lower_bound)}"
-        over = f" ({100 * (self.cost / self.lower_bound - 1):.1f} % above)" if self.lower_bound else ""
+        over = f" ({show_percent(self.cost / self.lower_bound - 1)} above)" if self.lower_bound else ""
         return f"The new nodes cost {_money(self.cost)}; {bound}{over}."
 
     def _holding(self) -> str:
