@@ -52,9 +52,9 @@ def test_pods_are_grouped_by_owner_and_reason_with_how_long_and_how_many_nodes()
     answer = asked(HEADER, a_node("a"), a_node("b", taints=GPU), a_replica_set("web-1", "web"), *web, lone, cures=False)
     assert answer.summary() == ["4 of 4 pods of 2 owners are pending, the oldest for 12h"]
     assert rows(answer, "Why") == [
-        (4, 2, 1, "TaintToleration", "node(s) had untolerated taint(s)"),
-        (3, 1, 1, "NodeResourcesFit", "Insufficient cpu"),
-        (1, 1, 1, "NodeAffinity", "node(s) didn't match Pod's node affinity/selector"),
+        ("4", "2", "1", "TaintToleration", "node(s) had untolerated taint(s)"),
+        ("3", "1", "1", "NodeResourcesFit", "Insufficient cpu"),
+        ("1", "1", "1", "NodeAffinity", "node(s) didn't match Pod's node affinity/selector"),
     ]
     message = "0/2 nodes are available: 1 Insufficient cpu, 1 node(s) had untolerated taint(s)."
     assert rows(answer, "Who")[0] == ("3", "12h", "Deployment default/web", message)
@@ -78,6 +78,20 @@ def test_a_job_of_a_cron_job_belongs_to_the_cron_job() -> None:
     answer = asked(HEADER, a_node("a"), *jobs, *pods, cures=False)
     assert [(group.owner, [*group.pods]) for group in answer.groups] == [
         ("CronJob default/night", ["default/night-0-x", "default/night-1-x"])
+    ]
+
+
+def test_changes_are_looked_for_on_behalf_of_every_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three workloads are too large, and the smallest one is kept away by a taint."""
+    monkeypatch.setattr(asked_pending, "CURED", 2)
+    large = [a_pod(f"{name}-{i}", "32", owner=f"ReplicaSet/{name}") for name in "abc" for i in range(3)]
+    labels = {"pod-template-hash": "1"}
+    small = a_pod("small-0", "1", owner="ReplicaSet/small-1", labels=labels, nodeSelector={"disk": "ssd"})
+    answer = asked(a_node("n", labels={"disk": "ssd"}, taints=GPU), a_node("m"), *large, small)
+    assert answer.searched == 4
+    assert answer.summary()[-1] == "Changes were looked for on behalf of 4 pods: the largest groups of every reason"
+    assert ("tolerate the taint gpu:NoSchedule", ["Deployment default/small"]) in [
+        (change.change, [*change.owners]) for change in answer.changes
     ]
 
 

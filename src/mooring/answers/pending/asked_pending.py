@@ -7,6 +7,7 @@ they have shapes. Changes are looked for only for the largest groups, and counte
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import zip_longest
 
 import numpy as np
 
@@ -31,7 +32,7 @@ from mooring.answers.pending.pending_answer import (
 from mooring.answers.trial.counterfactual import Counterfactual
 from mooring.answers.trial.group_trials import asked_group, has_groups, kind_of
 from mooring.answers.trial.reasons import EXAMPLES, Reason, reasons_of
-from mooring.answers.trial.workload_book import WorkloadBook, WorkloadName
+from mooring.answers.trial.workload_book import WorkloadName, behind_replica_set
 from mooring.inputs.loaded_cluster import LoadedCluster
 from mooring.kit.clock import NS_PER_S, moment_ns
 from mooring.model.pod import Pod
@@ -106,8 +107,8 @@ class _Asked:
     def __init__(self, loaded: LoadedCluster, namespace: str) -> None:
         self._loaded, self._namespace = loaded, namespace
         self.pods = [pod for pod in loaded.pods() if namespace in ("", pod.namespace)]
-        sets = {item.key: item for item in loaded.objects if isinstance(item, ReplicaSet)}
-        self._book = WorkloadBook(loaded.workloads, lambda kind, key: sets.get(key) if kind == "ReplicaSet" else None)
+        self._sets = {item.key: item for item in loaded.objects if isinstance(item, ReplicaSet)}
+        self._jobs = {item.key: item for item in loaded.workloads if item.kind == "Job"}
         self.by_group: dict[str, list[Pod]] = {}
         shapes: dict[tuple[object, ...], list[Pod]] = {}
         with_groups = has_groups(loaded.gates)
@@ -120,18 +121,21 @@ class _Asked:
 
     def _owner(self, pod: Pod) -> str:
         """The controller of a pod: the Deployment above a ReplicaSet, the CronJob above a Job. Empty if it has none."""
-        owner = self._book.owner(pod)
-        job = self._book.workloads.get(owner) if owner is not None else None
-        above = job.controller() if job is not None else None
-        if above is not None and owner is not None:
-            owner = WorkloadName(above.kind, f"{pod.namespace}/{above.name}")
-        return str(owner) if owner is not None else ""
+        owner = pod.controller()
+        if owner is None:
+            return ""
+        kind, name = owner.kind, owner.name
+        if kind == "ReplicaSet":
+            kind, name = behind_replica_set(pod, name, self._sets.get(f"{pod.namespace}/{name}")) or (kind, name)
+        elif kind == "Job" and (job := self._jobs.get(f"{pod.namespace}/{name}")) and (above := job.controller()):
+            kind, name = above.kind, above.name
+        return str(WorkloadName(kind, f"{pod.namespace}/{name}"))
 
     def missing(self) -> list[MissingPods]:
         """The workloads whose controllers say that they could not create pods, and that lack some."""
         notes = ControllerNotes(self._loaded)
         named = [(name, work) for name, work in notes.wanting() if self._namespace in ("", work.namespace)]
-        existing = Counter(str(self._book.owner(pod)) for pod in self.pods) if named else Counter[str]()
+        existing = Counter(self._owner(pod) for pod in self.pods) if named else Counter[str]()
         return [
             MissingPods(str(name), wanted, existing[str(name)], notes.about(name))
             for name, workload in named
@@ -244,6 +248,16 @@ def _of_group(
 # ---- what would help
 
 
+def _of_every_reason(stuck: Sequence[_Verdict]) -> list[_Verdict]:
+    """The verdicts in the order in which changes are looked for: the one of most pods for each combination of reasons, then
+    the next one of each."""
+    alike: dict[frozenset[tuple[str, str]], list[_Verdict]] = {}
+    for verdict in sorted(stuck, key=lambda each: -len(each.shape.pods)):
+        alike.setdefault(frozenset((each.plugin, each.message) for each in verdict.reasons), []).append(verdict)
+    by_size = sorted(alike.values(), key=lambda found: -sum(len(each.shape.pods) for each in found))
+    return [verdict for turn in zip_longest(*by_size) for verdict in turn if verdict is not None]
+
+
 @dataclass(frozen=True, slots=True)
 class _ChangeSearch:
     """Looks for changes for the shapes of most pods, and counts how many pods each helps."""
@@ -256,7 +270,7 @@ class _ChangeSearch:
     def run(self, stuck: Sequence[_Verdict], decisions: int, tell: Tell) -> tuple[list[CountedChange], int]:
         """The changes that help, and for how many pods changes were looked for."""
         places = {id(shape): place for place, shape in enumerate(self.shapes)}
-        largest = sorted(stuck, key=lambda verdict: -len(verdict.shape.pods))[:CURED]
+        largest = _of_every_reason(stuck)[:CURED]
         each = max(LEAST_DECISIONS, decisions // max(len(largest), 1))
         cures = {}
         for done, verdict in enumerate(largest):
