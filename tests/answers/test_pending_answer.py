@@ -12,7 +12,9 @@ from written import GROUP_GATES, Written, a_node, a_pod, a_pod_group, members
 import mooring
 from mooring.answers.pending import asked_pending, counted_changes
 from mooring.answers.pending.asked_pending import explain_pending
+from mooring.answers.pending.counted_changes import PendingShape
 from mooring.answers.pending.pending_answer import PendingExplanation
+from mooring.answers.trial.counterfactual import Counterfactual
 from mooring.framework.config.settings import API_VERSION
 from mooring.inputs.loaded_cluster import LoadedCluster, load
 
@@ -170,9 +172,14 @@ def test_pods_that_get_a_node_now_are_told_and_not_counted_as_helped() -> None:
 
 
 def test_thousands_of_equal_pods_take_one_question(monkeypatch: pytest.MonkeyPatch) -> None:
-    questions = []
+    questions: list[PendingShape] = []
     ask = asked_pending._verdict
-    monkeypatch.setattr(asked_pending, "_verdict", lambda trials, shape: questions.append(shape) or ask(trials, shape))
+
+    def counting(trials: Counterfactual, shape: PendingShape) -> Any:
+        questions.append(shape)
+        return ask(trials, shape)
+
+    monkeypatch.setattr(asked_pending, "_verdict", counting)
     monkeypatch.setattr(counted_changes, "PLACED", 50)
     pods = [a_pod(f"p{i}", "10m", "1Mi", owner="ReplicaSet/a") for i in range(2000)]
     answer = asked(a_node("closed", "64", "64Gi", pods="5000", cordoned=True), *pods)

@@ -196,6 +196,7 @@ def test_the_content() -> None:
         "ordersHeld": 84,
         "costToHoldInAll": 1237.5,
         "cheaper": {"cost": 1100.5, "ordersHeld": 30},
+        "priceUnit": "",
     }
 
 

@@ -118,7 +118,13 @@ def test_answers_of_several_clusters_are_those_of_each_of_them(
 ) -> None:
     pod = tmp_path / "pod.json"
     pod.write_text(json.dumps(as_manifest(a_pod("web", cpu="1"))))
-    own = {"capacity": (pod,), "explain": ("-A",), "plan": ("--shrink",), "what-if": ("--cordon", "node-0001")}[command]
+    questions: dict[str, tuple[str | Path, ...]] = {
+        "capacity": (pod,),
+        "explain": ("-A",),
+        "plan": ("--shrink",),
+        "what-if": ("--cordon", "node-0001"),
+    }
+    own = questions[command]
     schema = json.loads((SCHEMAS / f"{command}.v1.json").read_text())
     asked = [
         mooring(command, *own, "--kubeconfig", contexts.kubeconfig, "--context", each, "-o", "json")

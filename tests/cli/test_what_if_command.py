@@ -1,6 +1,7 @@
 """`mooring what-if`: options in their order, output, exit status."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -95,6 +96,20 @@ def test_a_configuration_is_a_change_and_there_is_another_before_all_changes(tmp
     more = ("--scale", "Deployment/web=2")
     assert node(*more) == "b-1" and node(*more, "--switch-config", config) == "b-1"
     assert node("--switch-config", config, *more) == "a-1" and node("--config", config, *more) == "a-1"
+
+
+def test_many_pods_to_which_the_same_happens_are_one_row(tmp_path: Path) -> None:
+    dump = write(tmp_path / "dump.json", *NODES, *a_deployment("web", ["a-1"]))
+    scaled = ("--scale", "Deployment/web=40")
+    out = ask(dump, *scaled).out
+    pods = out.partition("\nPods\n")[2].partition("\n\n")[0].splitlines()
+    pending = [line for line in pods if " pending " in line]
+    assert len(pending) == 1 and re.match(r"default/web-\S+ and \d+ more   pending ", pending[0])
+    number = int(pending[0].split(" and ")[1].split()[0]) + 1
+    assert number == len(json.loads(ask(dump, *scaled, "-o", "json").out)["pending"])
+    wide = ask(dump, *scaled, "-o", "wide").out.partition("\nPods, one by one\n")[2].partition("\n\n")[0]
+    assert sum(" pending " in line for line in wide.splitlines()) == number
+    assert "Pods, one by one" not in ask(dump, "--scale", "Deployment/web=2", "-o", "wide").out
 
 
 def test_plugins_of_files_decide_too(dump: Path, tmp_path: Path) -> None:

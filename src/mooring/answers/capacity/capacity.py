@@ -87,6 +87,7 @@ class Capacity(ClusterAnswer):
 
     kind: ClassVar[str] = "Capacity"
     form: ClassVar = CapacityForm
+    yes_if: ClassVar = "fits"
 
     pods: Sequence[PodCopies]
     """The kinds of copies that were placed, in turn."""
@@ -102,10 +103,6 @@ class Capacity(ClusterAnswer):
     """Where whole gangs were counted; `fits` counts their pods."""
     preempted: Preempted | None = None
     """Where preemption was counted, or was not though it might give room."""
-
-    @property
-    def exit_status(self) -> int:
-        return 0 if self.fits else 1
 
     @property
     def side_notes(self) -> Sequence[str]:

@@ -1,4 +1,4 @@
-"""What controllers say about pods that they could not create: events and conditions of workloads.
+"""Notes of controllers about pods that they could not create: events and conditions of workloads.
 
 A quota, an admission webhook or a limit rejects a pod before the scheduler sees it. The controller of the ReplicaSet, Job or
 StatefulSet then writes an event with the reason FailedCreate, and some set a condition.
@@ -121,7 +121,7 @@ def _why_none(workload: Workload) -> str:
 
 
 def _unsaid(loaded: LoadedCluster, workload: Workload) -> str:
-    """What is missing that would say more. Events live for an hour on most clusters."""
+    """The parts of the input that are missing and would say more. Events live for an hour on most clusters."""
     namespace, _, name = workload.key.rpartition("/")
     about = f"FailedCreate event about it{' or its ReplicaSets' if workload.kind == 'Deployment' else ''}"
     lacks = [f"no {about}", "no condition of it"]

@@ -100,6 +100,7 @@ class PodExplanation(ClusterAnswer):
 
     kind: ClassVar[str] = "Explanation"
     form: ClassVar = PodExplanationForm
+    yes_if: ClassVar = "is_settled"
     pod: str
     node: str = ""
     is_placed: bool = False
@@ -128,10 +129,6 @@ class PodExplanation(ClusterAnswer):
     def is_settled(self) -> bool:
         """Whether the pod has a node, or would get one."""
         return bool(self.node)
-
-    @property
-    def exit_status(self) -> int:
-        return 0 if self.is_settled else 1
 
     # ---- as text
 
@@ -236,6 +233,7 @@ class WorkloadExplanation(ClusterAnswer):
 
     kind: ClassVar[str] = "WorkloadExplanation"
     form: ClassVar = WorkloadExplanationForm
+    yes_if: ClassVar = "is_settled"
     workload: str
     placed: Sequence[PodPlace] = ()
     pending: Sequence[PodExplanation] = ()
@@ -249,10 +247,6 @@ class WorkloadExplanation(ClusterAnswer):
     def is_settled(self) -> bool:
         """Whether no pod is pending, and none is missing."""
         return not self.pending and not self.is_short
-
-    @property
-    def exit_status(self) -> int:
-        return 0 if self.is_settled else 1
 
     def summary(self) -> list[str]:
         waiting = sum(1 + len(each.others) for each in self.pending)
@@ -292,6 +286,7 @@ class GroupExplanation(ClusterAnswer):
 
     kind: ClassVar[str] = "PodGroupExplanation"
     form: ClassVar = GroupExplanationForm
+    yes_if: ClassVar = "is_settled"
     group: str
     is_gang: bool
     min_count: int
@@ -313,10 +308,6 @@ class GroupExplanation(ClusterAnswer):
     def fit_count(self) -> int:
         """How many pods run or have room now."""
         return len(self.placed) + len(self.nodes)
-
-    @property
-    def exit_status(self) -> int:
-        return 0 if self.is_settled else 1
 
     # ---- as text
 

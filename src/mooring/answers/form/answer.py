@@ -29,11 +29,13 @@ class ClusterAnswer(Published, ABC):
 
     kind: ClassVar[str]
     """The name of the form of `to_dict`, such as `Explanation`."""
+    yes_if: ClassVar[str] = ""
+    """The attribute that says whether the answer is yes; empty for an answer that is neither yes nor no."""
 
     @property
     def exit_status(self) -> int:
         """The exit status of a command with this answer: 1 if the answer is no, for scripts."""
-        return 0
+        return int(bool(self.yes_if) and not getattr(self, self.yes_if))
 
     @property
     def side_notes(self) -> Sequence[str]:

@@ -50,7 +50,7 @@ Tell = Callable[[int, int], None]
 
 @dataclass(frozen=True, slots=True)
 class _Verdict:
-    """What the scheduler says about pods of one shape."""
+    """The decision of the scheduler about pods of one shape."""
 
     shape: PendingShape
     node: str = ""

@@ -102,7 +102,7 @@ class MissingPods(Form, frozen=True):
     existing: Count
     """How many pods it has."""
     said: Sequence[ControllerNote]
-    """What its controller says, the newest first."""
+    """The events and conditions of its controller, the newest first."""
 
 
 class PendingForm(Form, frozen=True):
@@ -136,6 +136,7 @@ class PendingExplanation(ClusterAnswer):
 
     kind: ClassVar[str] = "PendingExplanation"
     form: ClassVar = PendingForm
+    yes_if: ClassVar = "is_settled"
     namespace: str
     at: str
     all_pods: int
@@ -155,10 +156,6 @@ class PendingExplanation(ClusterAnswer):
     def is_settled(self) -> bool:
         """Whether every pod has a node or gets one now, and every controller created its pods."""
         return self.pending == self.fitting and not self.missing
-
-    @property
-    def exit_status(self) -> int:
-        return 0 if self.is_settled else 1
 
     # ---- as text
 

@@ -95,6 +95,7 @@ class Agreement(ClusterAnswer):
 
     kind: ClassVar[str] = "Agreement"
     form: ClassVar = AgreementForm
+    yes_if: ClassVar = "agrees"
     bindings: Sequence[JudgedBinding] = ()
     other_schedulers: dict[str, int] = field(default_factory=dict)
     """Scheduler names that no profile has -> how many pods they bound."""
@@ -119,10 +120,6 @@ class Agreement(ClusterAnswer):
         """The worst first."""
         ordered = sorted(self.bindings, key=lambda each: (-each.behind, each.at_ns))
         return {verdict: [each for each in ordered if each.verdict is verdict] for verdict in BindingVerdict}
-
-    @property
-    def exit_status(self) -> int:
-        return 0 if self.agrees else 1
 
     @property
     def agrees(self) -> bool:

@@ -97,6 +97,7 @@ class PodStory(ClusterAnswer):
 
     kind: ClassVar[str] = "ReplayedPod"
     form: ClassVar = PodStoryForm
+    yes_if: ClassVar = "is_equal"
     pod: str
     facts: PodFacts
     moments: Sequence[Moment]
@@ -107,10 +108,6 @@ class PodStory(ClusterAnswer):
     was_nominated: bool = False
     differences: Sequence[StepDifference] = ()
     problems: Sequence[str] = ()
-
-    @property
-    def exit_status(self) -> int:
-        return 0 if self.is_equal else 1
 
     @property
     def is_equal(self) -> bool:

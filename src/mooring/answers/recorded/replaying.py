@@ -120,6 +120,7 @@ class ReplayAnswer(ClusterAnswer):
 
     kind: ClassVar[str] = "Replay"
     form: ClassVar = ReplayForm
+    yes_if: ClassVar = "is_equal"
     runs: Sequence[ReplayedRun]
     took_s: float
     first: StepDifference | None = None
@@ -128,10 +129,6 @@ class ReplayAnswer(ClusterAnswer):
     problems: Sequence[str] = ()
     notes: Sequence[str] = ()
     total: ReplayTally = field(default_factory=ReplayTally)
-
-    @property
-    def exit_status(self) -> int:
-        return 0 if self.is_equal else 1
 
     @property
     def is_equal(self) -> bool:

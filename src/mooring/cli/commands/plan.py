@@ -1,5 +1,6 @@
 """`mooring plan`: which nodes to add to a cluster, and which can go."""
 
+from dataclasses import replace
 from typing import Any
 
 import click
@@ -30,7 +31,7 @@ Examples:
 \b
 Offers are a YAML list. A node template is as in a manifest, without a name; DaemonSets of the cluster run on new nodes:
   - name: m-large
-    price: 0.41        # for one node, in any unit
+    price: 0.41        # for one node, in any unit (--price-unit names it)
     limit: 20          # the most nodes of it, if there is a limit
     node:
       metadata: {labels: {topology.kubernetes.io/zone: a}}
@@ -76,6 +77,9 @@ Exit status:
 @click.option("--shrink", is_flag=True, help="Also find nodes that can be drained and removed.")
 @file_option("--prices", "With --shrink: what nodes cost an hour, by instance type or name (YAML).")
 @click.option(
+    "--price-unit", default="", metavar="TEXT", help="The unit of prices, to show beside them: 'EUR an hour'."
+)
+@click.option(
     "--seconds",
     type=click.FloatRange(min=1),
     metavar="N",
@@ -87,6 +91,7 @@ def plan(source: ClusterSource, shown: ShownAnswer, offer: str | None, shrink: b
     """Find the cheapest nodes on which everything pending fits, or nodes that are not needed."""
     if offer is None and not shrink:
         refuse("nothing to plan: name the nodes that can be added with --offer FILE, or ask with --shrink which can go")
+    unit = given.pop("price_unit")
     options = ShrinkOptions(given.pop("prices"), given.pop("seconds"))
     if not shrink and options != ShrinkOptions():
         refuse("--prices and --seconds are about --shrink: add it, or leave them out")
@@ -94,7 +99,8 @@ def plan(source: ClusterSource, shown: ShownAnswer, offer: str | None, shrink: b
     def planned(loaded: LoadedCluster) -> Plan:
         try:
             with LateBar("planning") as bar:
-                return ask_plan(loaded, offer, shrink=shrink and options, validation=source.validate, tell=bar, **given)
+                tried = {"shrink": shrink and options, "validation": source.validate, "tell": bar}
+                return replace(ask_plan(loaded, offer, **tried, **given), price_unit=unit)
         except SolverMissing as error:
             refuse(error)
         except ArrivalsError as error:
