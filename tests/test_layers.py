@@ -46,7 +46,7 @@ ROOMS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("explain",),
         ("simulate",),
         ("what_if", "capacity"),
-        ("plan",),
+        ("plan", "pending"),
         ("experiments",),
         ("compare", "study"),
         ("recorded",),

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from reference_commands import commands_page, exit_codes_page
+from reference_commands import commands_page, exit_codes_page, flags_page
 from reference_metrics import metrics_page
 from reference_python import python_page
 from reference_schemas import schema_text, schemas, schemas_page
@@ -21,6 +21,7 @@ DOCS = Path(__file__).parent.parent / "docs"
 
 MADE = {
     "commands.md": (commands_page, "every command with its arguments, options and examples"),
+    "flags.md": (flags_page, "flags that several commands have, and what they mean in each"),
     "exit-codes.md": (exit_codes_page, "what the exit status of each command means"),
     "configuration.md": (configuration_page, "every field of the configuration file, with its default"),
     "feature-gates.md": (gates_page, "every feature gate, its stage, and whether it has an effect"),

@@ -31,6 +31,31 @@ wrong option prints the usage as well. A command that does its work exits with 0
     return page("Exit codes", intro, table(["command", "exit status"], rows))
 
 
+def flags_page() -> str:
+    """The options that several commands have: one row for each meaning, with the commands in which it is this one."""
+    rows = []
+    for name, forms in sorted(shared_flags().items()):
+        for (value, text), commands in forms.items():
+            where = ", ".join(f"[`{each}`](commands.md#{slug(each)})" for each in commands)
+            rows.append([code(name), code(value), prose(_DEFAULT.sub("", text)), where])
+    intro = """\
+An option that several commands have means the same in all of them. Where a command adds something to the meaning, the option
+has a row for it."""
+    return page("Flags", intro, table(["option", "value", "meaning", "commands"], rows))
+
+
+def shared_flags() -> dict[str, dict[tuple[str, str], list[str]]]:
+    """Each option of two or more commands: its value and its help -> the commands in which it has them."""
+    found: dict[str, dict[tuple[str, str], list[str]]] = {}
+    for name, command, context in walk():
+        for option in command.params:
+            if isinstance(option, click.Option) and not option.hidden:
+                value = "" if option.is_flag else option.make_metavar(context)
+                form = found.setdefault(", ".join(option.opts), {})
+                form.setdefault((value, option.help or ""), []).append(name)
+    return {name: forms for name, forms in found.items() if sum(map(len, forms.values())) > 1}
+
+
 def exit_texts() -> Iterator[tuple[str, str]]:
     """The command, and the part of its help that begins with `Exit status`."""
     for name, command, _ in walk():
@@ -84,7 +109,7 @@ def _row(option: click.Option, context: click.Context) -> list[str]:
     written = _DEFAULT.search(option.help or "")
     text = _DEFAULT.sub("", option.help or "")
     default = written[1] if written else _default(option, context)
-    if option.multiple and not re.search(r"several times|repeated", text):
+    if option.multiple and not re.search(r"several times|repeated|one only", text):
         text += " Can be given several times."
     return [names, value, code(default), prose(text)]
 

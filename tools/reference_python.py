@@ -22,6 +22,7 @@ from mooring.answers.compare import comparing
 from mooring.answers.compare.comparison import Comparison
 from mooring.answers.explain.explanation import GroupExplanation, PodExplanation, WorkloadExplanation
 from mooring.answers.form.answer import ClusterAnswer
+from mooring.answers.pending.pending_answer import PendingExplanation
 from mooring.answers.plan import offers
 from mooring.answers.plan.plan import Plan
 from mooring.answers.simulate.day_answer import DayAnswer
@@ -32,7 +33,7 @@ from mooring.answers.what_if.difference import WhatIf
 from mooring.inputs import loaded_cluster
 
 ANSWERS = (
-    *(PodExplanation, WorkloadExplanation, GroupExplanation, WhatIf, Capacity, Plan, Comparison),
+    *(PodExplanation, WorkloadExplanation, GroupExplanation, PendingExplanation, WhatIf, Capacity, Plan, Comparison),
     *(SimulationAnswer, DayAnswer, StudyAnswer),
 )
 OF_EVERY_ANSWER = ("summary", "tables", "to_dict", "to_frame")

@@ -13,6 +13,8 @@ from mooring.answers.compare.comparison import Comparison
 from mooring.answers.explain.explanation import GroupExplanation, PodExplanation, WorkloadExplanation
 from mooring.answers.form.answer import API_VERSION, ClusterAnswer
 from mooring.answers.form.published import Form
+from mooring.answers.form.several_answers import SeveralAnswers
+from mooring.answers.pending.pending_answer import PendingExplanation
 from mooring.answers.plan.plan import Plan
 from mooring.answers.recorded.agreement import Agreement
 from mooring.answers.recorded.pod_story import PodStory
@@ -30,10 +32,11 @@ Schema = dict[str, Any]
 ANSWERED: dict[str, tuple[str, tuple[type[ClusterAnswer], ...]]] = {
     "agree": ("", (Agreement,)),
     "capacity": ("", (Capacity,)),
+    "clusters": ("", (SeveralAnswers,)),
     "compare": ("", (Comparison,)),
     "explain": (
         "Amounts are whole numbers: cpu in milli-CPU, memory in bytes, other resources as counted.",
-        (PodExplanation, WorkloadExplanation, GroupExplanation),
+        (PodExplanation, WorkloadExplanation, GroupExplanation, PendingExplanation),
     ),
     "plan": ("", (Plan,)),
     "replay": (
@@ -50,6 +53,8 @@ ANSWERED: dict[str, tuple[str, tuple[type[ClusterAnswer], ...]]] = {
     "what-if": ("", (WhatIf,)),
 }
 """Command -> what its schema says first, if that is not the text of its only form, and the kinds of its answer."""
+CLUSTERS = "clusters.v1.json"
+"""The schema of the answers of several clusters, for every command that takes several contexts."""
 STUDY_FILE = "study-file.v1.json"
 """The schema of the input of `mooring study`."""
 WIDTH = 240
@@ -83,13 +88,18 @@ def _schema(command: str, text: str, answers: tuple[type[ClusterAnswer], ...]) -
     written = json.dumps(parts)
     parts = {name: schema for name, schema in sorted(parts.items()) if f'"#/$defs/{name}"' in written}
     assert not parts.keys() & kinds.keys(), command
-    head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": f"The answer of mooring {command}"}
+    head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": _title(command)}
     stable = "Fields may be added; none is renamed or removed within v1."
     if len(kinds) > 1:
         choices = {"oneOf": [{"$ref": f"#/$defs/{kind}"} for kind in kinds]}
         return {**head, "description": f"{text} {stable}", **choices, "$defs": {**kinds, **parts}}
     (only,) = kinds.values()
     return {**head, **only, "description": f"{only['description']} {stable}", "$defs": parts}
+
+
+def _title(command: str) -> str:
+    is_several = CLUSTERS.startswith(f"{command}.")
+    return "The answers of several clusters" if is_several else f"The answer of mooring {command}"
 
 
 def _study_file() -> Schema:
@@ -181,7 +191,8 @@ of a mapping. A field with the mark ✓ is always there."""
 
 def heading(file: str) -> str:
     """The heading of the section about a schema."""
-    return "The file of mooring study" if file == STUDY_FILE else f"mooring {file.partition('.')[0]} -o json"
+    named = {STUDY_FILE: "The file of mooring study", CLUSTERS: "Several clusters -o json"}
+    return named.get(file) or f"mooring {file.partition('.')[0]} -o json"
 
 
 def _section(file: str, schema: Schema) -> Iterator[str]:

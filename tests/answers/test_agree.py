@@ -157,8 +157,8 @@ def test_planted_bindings_are_found_with_the_plugin_that_speaks_against_them(tmp
     assert tainted.plugin == "TaintToleration" and "untolerated taint" in tainted.message
     assert (same.best, same.behind) == ("empty", 0)
     assert answer.summary() == [
-        "4 bindings: same node for 1 (25.0 %), a tied node for 0 (0.0 %), a lower score for 1 (25.0 %), "
-        "a node that a filter rejects for 2 (50.0 %)",
+        "4 bindings: same node for 1 (25.0%), a tied node for 0 (0.0%), a lower score for 1 (25.0%), "
+        "a node that a filter rejects for 2 (50.0%)",
         "Of the lower scores, 0 may come from percentageOfNodesToScore (kube-scheduler stops after some nodes that fit, "
         "and may not have seen the better ones), 1 cannot",
     ]

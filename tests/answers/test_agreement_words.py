@@ -61,8 +61,8 @@ ALL = [SAME_ONE, TIED_ONE, LOWER_ONE, WORSE_ONE, REJECTED_ONE, LOST_ONE]
 def test_the_headline_has_the_share_of_each_verdict() -> None:
     answer = Agreement(ALL, {"volcano": 2, "batch": 1}, extender_count=2, contradictions=1)
     assert answer.summary() == [
-        "6 bindings: same node for 1 (16.7 %), a tied node for 1 (16.7 %), a lower score for 2 (33.3 %), "
-        "a node that a filter rejects for 1 (16.7 %), no verdict on 1 (16.7 %)",
+        "6 bindings: same node for 1 (16.7%), a tied node for 1 (16.7%), a lower score for 2 (33.3%), "
+        "a node that a filter rejects for 1 (16.7%), no verdict on 1 (16.7%)",
         "Tied nodes share the highest score with others (the median is 3 of 5 nodes that fit): "
         "which of them kube-scheduler takes depends on the order in which its goroutines find them, so these agree "
         "as well as they can",
@@ -79,8 +79,8 @@ def test_the_headline_has_the_share_of_each_verdict() -> None:
 def test_bindings_that_agree_need_no_more_words() -> None:
     answer = Agreement([SAME_ONE, SAME_ONE])
     assert answer.summary() == [
-        "2 bindings: same node for 2 (100.0 %), a tied node for 0 (0.0 %), a lower score for 0 (0.0 %), "
-        "a node that a filter rejects for 0 (0.0 %)"
+        "2 bindings: same node for 2 (100.0%), a tied node for 0 (0.0%), a lower score for 0 (0.0%), "
+        "a node that a filter rejects for 0 (0.0%)"
     ]
     assert answer.agrees and Agreement([TIED_ONE]).agrees
     assert Agreement(contradictions=2).summary() == [

@@ -22,7 +22,7 @@ def test_the_page_shows_what_is_printed(session: Session, monkeypatch: pytest.Mo
 
 
 def test_the_page_has_all_sessions() -> None:
-    assert len(sessions(PAGE)) == 11
+    assert len(sessions(PAGE)) == 12
 
 
 def test_the_python_of_the_page_runs(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,12 +8,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from written import Written, a_node, a_pod
 
-from edited_objects import edited
 from how_many import examples
 from mooring.answers.explain.cure import Cure
 from mooring.answers.explain.cure_search import find_cures
 from mooring.answers.explain.request_cures import step_of, with_requests
-from mooring.answers.trial.counterfactual import ChangePod, Counterfactual, changed_pod
+from mooring.answers.trial.counterfactual import ChangePod, Counterfactual, changed_pod, edited
 from mooring.cluster.cache import check_table
 from mooring.inputs.loaded_cluster import LoadedCluster, load
 from mooring.model.pod import Pod

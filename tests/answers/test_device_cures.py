@@ -9,11 +9,10 @@ from hypothesis import strategies as st
 
 from build import a_node, a_pod
 from device_building import DRIVER, a_claim, a_class, a_device, a_slice, an_allocation, an_ask
-from edited_objects import edited
 from how_many import examples
 from mooring.answers.explain.cure import Cure
 from mooring.answers.explain.cure_search import find_cures
-from mooring.answers.trial.counterfactual import Counterfactual, PutObject, changed_pod
+from mooring.answers.trial.counterfactual import Counterfactual, PutObject, changed_pod, edited
 from mooring.framework import config as configuration
 from mooring.inputs.loaded_cluster import LoadedCluster
 from mooring.model.devices import ResourceClaim

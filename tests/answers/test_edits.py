@@ -1,7 +1,6 @@
 """Edits applied to a list of objects."""
 
 from build import a_node, a_pod
-from edited_objects import edited
 from mooring.answers.trial.counterfactual import (
     ChangePod,
     Edit,
@@ -10,6 +9,7 @@ from mooring.answers.trial.counterfactual import (
     PutObject,
     RemovePod,
     changed_pod,
+    edited,
 )
 from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod

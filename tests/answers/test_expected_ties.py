@@ -76,8 +76,8 @@ def test_the_rule_says_which_of_the_tied_nodes_a_pod_gets(tmp_path: Path) -> Non
     ]
     assert not answer.agrees
     assert answer.summary() == [
-        "4 bindings: same node for 3 (75.0 %), a tied node for 1 (25.0 %), a lower score for 0 (0.0 %), a node that a filter "
-        "rejects for 0 (0.0 %)",
+        "4 bindings: same node for 3 (75.0%), a tied node for 1 (25.0%), a lower score for 0 (0.0%), a node that a filter "
+        "rejects for 0 (0.0%)",
         "Tied nodes share the highest score with others (the median is 3 of 4 nodes that fit): which of them kube-scheduler "
         "takes depends on the order in which its goroutines find them, so these agree as well as they can",
         "kube-scheduler's rule for ties determines the node of 3 bindings: the recorded one for 2, another one for 1",

@@ -12,13 +12,12 @@ from jsonschema import validate
 from written import GROUP_GATES, Written, a_node, a_pod, a_pod_group, members
 
 import mooring
-from edited_objects import edited
 from how_many import examples
 from mooring.answers.explain.cure import Cure
 from mooring.answers.explain.cure_search import DECISIONS
 from mooring.answers.explain.explain import explain_named, explain_pod
 from mooring.answers.explain.explanation import GroupExplanation, PodExplanation
-from mooring.answers.trial.counterfactual import Counterfactual
+from mooring.answers.trial.counterfactual import Counterfactual, edited
 from mooring.answers.trial.group_trials import GroupTrials, asked_group
 from mooring.inputs.input_errors import NoSuchPod
 from mooring.inputs.loaded_cluster import LoadedCluster, load

@@ -80,7 +80,7 @@ def test_the_cheapest_nodes_are_added() -> None:
     assert (added(answer), answer.cost, answer.lower_bound) == ({"large": 1}, 2.5, 2.5)
     assert answer.summary() == [
         "3 pending pods: 0 fit on the present nodes, 3 on 1 new node.",
-        "The new nodes cost 2.5; no plan for these pods costs less than 2.5 (0.0 % above).",
+        "The new nodes cost 2.5; no plan for these pods costs less than 2.5 (0.0% above).",
         "They hold in all 1048 orders of pods and nodes that were tried.",
     ]
 

@@ -54,7 +54,7 @@ def test_the_summary_begins_with_the_steps() -> None:
         "Add the nodes in 2 steps, in this order: each step when the pods of the step before are placed.",
         "Added all at once, 4 pods would stay pending.",
         "12 pending pods: 2 fit on the present nodes, 7 on 3 new nodes, 3 cannot be placed.",
-        "The new nodes cost 1,237.5; no plan for these pods costs less than 1,000 (23.8 % above).",
+        "The new nodes cost 1,237.5; no plan for these pods costs less than 1,000 (23.8% above).",
         "They hold in all 84 orders of pods and nodes that were tried. Nodes for 1,100.5 hold in 30 of them.",
         "2 nodes can go, one after the other, with everything still placed.",
     ]
@@ -196,6 +196,7 @@ def test_the_content() -> None:
         "ordersHeld": 84,
         "costToHoldInAll": 1237.5,
         "cheaper": {"cost": 1100.5, "ordersHeld": 30},
+        "priceUnit": "",
     }
 
 

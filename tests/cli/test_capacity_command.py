@@ -56,8 +56,8 @@ def test_preempt_counts_pods_that_evict_others(cluster: Path, tmp_path: Path) ->
     assert ran.out.endswith(
         """
 Victims
-POD           NODE    PRIORITY   LEAVES FOR
-default/old   large   0          Pod default/urgent
+POD           NODE    LEAVES FOR
+default/old   large   Pod default/urgent
 """
     )
 

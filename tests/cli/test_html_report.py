@@ -116,7 +116,11 @@ def test_the_page_about_reports_names_the_commands_that_write_them() -> None:
     context = click.Context(main)
     commands = {name: main.get_command(context, name) for name in main.list_commands(context)}
     have = {name for name, each in commands.items() if each and any(param.name == "html" for param in each.params)}
-    assert named == have == {"simulate", "compare", "study", "what-if", "plan"}
+    assert (
+        named
+        == have
+        == {*("simulate", "compare", "study", "what-if", "plan", "explain", "capacity", "agree", "replay")}
+    )
 
 
 def test_the_python_of_the_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

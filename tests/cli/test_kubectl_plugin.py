@@ -33,9 +33,12 @@ def test_help_names_the_command_as_it_was_called() -> None:
         (("expl",), ["explain"], ":4"),
         (("what",), ["what-if"], ":4"),
         (("explain", "--conte"), ["--context"], ":4"),
+        (("explain", "--all"), ["--all-namespaces", "--all-contexts"], ":4"),
+        (("capacity", "--all"), ["--all-contexts"], ":4"),
+        (("plan", "--color", "a"), ["auto", "always"], ":4"),
         (("simulate", ""), [], ":0"),
     ],
-    ids=["a command", "a command with a dash", "a flag", "files"],
+    ids=["a command", "a command with a dash", "a flag", "all namespaces", "all clusters", "a choice", "files"],
 )
 def test_answers_are_lines_and_a_directive(
     words: tuple[str, ...],
@@ -56,6 +59,7 @@ def test_contexts_of_the_kubeconfig_are_offered(
     )
     monkeypatch.setenv("KUBECONFIG", str(kubeconfig))
     assert asked(monkeypatch, capsys, "explain", "--context", "w") == (["west"], ":4")
+    assert asked(monkeypatch, capsys, "plan", "--context", "west", "--context", "") == (["east", "west"], ":4")
 
 
 @needs(KUBECTL)

@@ -18,7 +18,7 @@ OFFERS = """\
 
 TEXT = """\
 3 pending pods: 1 fit on the present nodes, 2 on 2 new nodes.
-The new nodes cost 1; no plan for these pods costs less than 1 (0.0 % above).
+The new nodes cost 1; no plan for these pods costs less than 1 (0.0% above).
 They hold in all 1048 orders of pods and nodes that were tried.
 
 Nodes to add
@@ -43,6 +43,17 @@ def test_the_answer_is_text_with_the_outcome_first(cluster: Path, offers: Path) 
     ran = mooring("plan", "--offer", offers, "--from", cluster)
     assert (ran.code, ran.out) == (0, TEXT)
     assert ran.complaints == ["note: the plan preempts no pod: pods that are pending wait for room"]
+
+
+def test_money_has_the_unit_that_the_user_names(cluster: Path, offers: Path) -> None:
+    ran = mooring("plan", "--offer", offers, "--from", cluster, "--price-unit", "EUR an hour")
+    lines = ran.out.splitlines()
+    assert lines[1] == (
+        "The new nodes cost 1 EUR an hour; no plan for these pods costs less than 1 EUR an hour (0.0% above)."
+    )
+    assert lines[5] == "OFFER   NODES   price in EUR an hour   cost in EUR an hour   PODS"
+    answer = json.loads(mooring("plan", "--offer", offers, "--from", cluster, "--price-unit", "EUR", "-o", "json").out)
+    assert (answer["cost"], answer["priceUnit"]) == (1, "EUR")
 
 
 def test_standard_output_is_json_alone(cluster: Path, offers: Path, tmp_path: Path) -> None:

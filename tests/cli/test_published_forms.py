@@ -22,6 +22,7 @@ PUBLISHED = Path(__file__).parent / "published"
 GROUPS = "--feature-gates=GenericWorkload=true"
 CROWDED, TRAINING = "--from=examples/crowded.yaml", "--from=examples/training.yaml"
 QUESTIONS = {
+    "explain-all": ["explain", CROWDED],
     "explain-pending": ["explain", CROWDED, "-n", "shop", "report-0"],
     "explain-placed": ["explain", CROWDED, "shop/cart-5d8f-2"],
     "explain-workload": ["explain", CROWDED, "-n", "shop", "deployment/cart"],

@@ -91,7 +91,7 @@ def test_json_and_yaml_have_the_same_form(recording: Path, arguments: tuple[str,
 
 
 def test_a_part_is_replayed(recording: Path) -> None:
-    ran = mooring("replay", recording, "--from", "2026-02-01T00:00:45Z", "--until", "55s", "-o", "json")
+    ran = mooring("replay", recording, "--since", "2026-02-01T00:00:45Z", "--until", "55s", "-o", "json")
     answer = json.loads(ran.out)
     assert (answer["equal"], answer["binds"]) == (True, 1)
     assert answer["runs"][0]["from"] >= "2026-02-01T00:00:45Z"
@@ -282,8 +282,8 @@ def test_questions_change_nothing(recording: Path) -> None:
     assert re.fullmatch(r"the recording ends here, after \d+ steps, 0 of which came out otherwise", shown[-1])
 
 
-def test_a_walk_begins_at_from(recording: Path) -> None:
-    assert "2026-02-01T00:00:3" in walk(recording, "quit", arguments=("--from", "30s"))[0]
+def test_a_walk_begins_at_since(recording: Path) -> None:
+    assert "2026-02-01T00:00:3" in walk(recording, "quit", arguments=("--since", "30s"))[0]
 
 
 def test_a_walk_over_differences(with_plugin: Path) -> None:
@@ -356,7 +356,7 @@ def test_a_cluster_that_was_recorded_while_kubectl_used_it(tmp_path: Path) -> No
     ("arguments", "complaint"),
     [
         (("--until", "never"), "--until never: neither a time such as 2026-02-01T00:00:00Z nor a duration"),
-        (("--from", "20m"), "nothing was replayed; there are no steps in this time"),
+        (("--since", "20m"), "nothing was replayed; there are no steps in this time"),
         (("--pod", "x", "--step"), "--step cannot be used with --pod; choose one of the two"),
         (("--serve", "--open-loop"), "--config or --open-loop cannot be used with --serve; choose one of the two"),
         (("--schedule",), "--schedule, --port, --dashboard-port and --exec are options of --serve"),

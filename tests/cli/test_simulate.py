@@ -128,8 +128,8 @@ def test_pods_that_have_to_leave_are_listed(tmp_path: Path) -> None:
     ran = mooring("simulate", cluster)
     assert (
         "Preempted\n"
-        "NAMESPACE   POD   NODE   FOR              REPLACED BY\n"
-        "default     old   east   default/urgent   -\n"
+        "NAMESPACE   POD   NODE   FOR\n"
+        "default     old   east   default/urgent\n"
     ) in ran.out  # fmt: skip
     assert ran.out.startswith("1 of 1 pending pod placed, 1 preempted, 2 nodes\n")
     preempted = json.loads(mooring("simulate", cluster, "-o", "json").out)["preempted"]
@@ -605,8 +605,8 @@ def test_explain_a_pod_that_is_pending_shows_the_verdict_of_every_node(cluster: 
         "NODES   PLUGIN             REASON             DETAILS\n"
         "2       NodeResourcesFit   Insufficient cpu   cpu: wants 64, but no node is large enough (largest 4)\n\n"
         "What would place it\n"
-        "COST   CHANGE                                                 THEN IT GOES TO   EVICTS\n"
-        "77     lower the cpu request of container main from 64 to 3   east              -\n\n"
+        "COST   CHANGE                                                 THEN IT GOES TO\n"
+        "77     lower the cpu request of container main from 64 to 3   east\n\n"
         f"{NO_ROOM}\n\n"
         "Rejected\n"
         "NODE   PLUGIN             VERDICT                        REASON\n"

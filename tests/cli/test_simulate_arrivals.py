@@ -25,9 +25,9 @@ Requested on average: cpu 75.0%, memory 0.0%; each character of the curves is 66
 What limits: Insufficient cpu (2 failed attempts, up to 1 node).
 
 Time from arrival to binding
-PRIORITY   PLACED   P50   P90    P99    MAX    PENDING   PREEMPTED
-9          1        2ms   2ms    2ms    2ms    0         0
-0          2        1ms   4.8s   5.9s   6.0s   0         1
+PRIORITY   PLACED   P50   P90    P99    MAX    PREEMPTED
+9          1        2ms   2ms    2ms    2ms    0
+0          2        1ms   4.8s   5.9s   6.0s   1
 
 Utilisation
 RESOURCE       OVER TIME                                                       MEAN    HIGHEST

@@ -1,6 +1,7 @@
 """`mooring what-if`: options in their order, output, exit status."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -30,13 +31,13 @@ def test_it_prints_the_difference(dump: Path) -> None:
         "Schedulable nodes: 2 -> 1. Requested: cpu 37.5% -> 75.0%, memory 0.0% -> 0.0%.\n"
         "\n"
         "Pods\n"
-        "POD             CHANGE   FROM   TO    REASON\n"
+        "POD             CHANGE   FROM   TO\n"
         "default/web-0   moved    a-1    b-1\n"
         "default/web-1   moved    a-1    b-1\n"
         "\n"
         "Workloads\n"
-        "WORKLOAD                 MOVED   PENDING   PLACED   PREEMPTED   BLOCKED\n"
-        "Deployment default/web   2       -         -        -           -\n"
+        "WORKLOAD                 MOVED\n"
+        "Deployment default/web   2\n"
         "\n"
         "Utilisation\n"
         "GROUP   NODES    RESOURCE   BEFORE   AFTER\n"
@@ -93,8 +94,22 @@ def test_a_configuration_is_a_change_and_there_is_another_before_all_changes(tmp
         return str(placed["node"])
 
     more = ("--scale", "Deployment/web=2")
-    assert node(*more) == "b-1" and node(*more, "--config", config) == "b-1"
-    assert node("--config", config, *more) == "a-1" and node("--present-config", config, *more) == "a-1"
+    assert node(*more) == "b-1" and node(*more, "--switch-config", config) == "b-1"
+    assert node("--switch-config", config, *more) == "a-1" and node("--config", config, *more) == "a-1"
+
+
+def test_many_pods_to_which_the_same_happens_are_one_row(tmp_path: Path) -> None:
+    dump = write(tmp_path / "dump.json", *NODES, *a_deployment("web", ["a-1"]))
+    scaled = ("--scale", "Deployment/web=40")
+    out = ask(dump, *scaled).out
+    pods = out.partition("\nPods\n")[2].partition("\n\n")[0].splitlines()
+    pending = [line for line in pods if " pending " in line]
+    assert len(pending) == 1 and re.match(r"default/web-\S+ and \d+ more   pending ", pending[0])
+    number = int(pending[0].split(" and ")[1].split()[0]) + 1
+    assert number == len(json.loads(ask(dump, *scaled, "-o", "json").out)["pending"])
+    wide = ask(dump, *scaled, "-o", "wide").out.partition("\nPods, one by one\n")[2].partition("\n\n")[0]
+    assert sum(" pending " in line for line in wide.splitlines()) == number
+    assert "Pods, one by one" not in ask(dump, "--scale", "Deployment/web=2", "-o", "wide").out
 
 
 def test_plugins_of_files_decide_too(dump: Path, tmp_path: Path) -> None:
@@ -120,7 +135,7 @@ def test_plugins_of_files_decide_too(dump: Path, tmp_path: Path) -> None:
         (["--drain", "a-2"], 'drain a-2: no node "a-2" among 2 nodes; did you mean a-1?'),
         (["--scale", "Deployment/wob=3"], 'scale Deployment/wob=3: no Deployment "wob" in the cluster; did you mean '),
         (["--apply", "nowhere.yaml"], "nowhere.yaml: cannot be read: No such file or directory"),
-        (["--config", "nowhere.yaml"], "nowhere.yaml: cannot be read: No such file or directory"),
+        (["--switch-config", "nowhere.yaml"], "nowhere.yaml: cannot be read: No such file or directory"),
         (["--taint", "a-1=x"], 'taint a-1=x: "a-1=x" must be NODE|SELECTOR=key[=value]:Effect'),
         (["--label", "a-1=!=x"], "label a-1=!=x: key: Invalid value"),
     ],

@@ -77,12 +77,13 @@ def test_every_resource_is_listed_at_the_version_of_the_pods() -> None:
         "/api/v1/pods",
         {"fieldSelector": "status.phase!=Succeeded,status.phase!=Failed", "limit": "500"},
     )
-    assert {path for path, _ in server.asked} == {f"{spec.path}/{spec.plural}" for spec in LISTED}
+    assert {path for path, _ in server.asked} == {f"{spec.path}/{spec.plural}" for spec in (*LISTED, EVENTS)}
     assert all(
         params == {"limit": "500", "resourceVersion": "7", "resourceVersionMatch": "Exact"}
-        for path, params in server.asked[1:]
+        for path, params in server.asked[1:-1]
     )
-    assert (lists.moved, lists.notes(), [*lists.pages]) == ([], [], [*LISTED])
+    assert server.asked[-1] == ("/api/v1/events", {"fieldSelector": "reason=FailedCreate", "limit": "500"})
+    assert (lists.moved, lists.notes(), [*lists.pages]) == ([], [], [*LISTED, EVENTS])
 
 
 def test_secrets_and_config_maps_are_never_listed() -> None:
@@ -205,14 +206,17 @@ def test_another_error_of_the_server_is_raised() -> None:
 def test_events_about_pods_are_listed_if_a_pod_is_pending() -> None:
     server = Server({"/api/v1/pods": page("7", PLACED, PENDING)})
     assert [*listed(server).pages][-1] is EVENTS
-    assert server.of("/api/v1/events") == [{"fieldSelector": "involvedObject.kind=Pod", "limit": "500"}]
+    assert server.of("/api/v1/events") == [
+        {"fieldSelector": "reason=FailedCreate", "limit": "500"},
+        {"fieldSelector": "involvedObject.kind=Pod", "limit": "500"},
+    ]
 
 
 def test_only_so_many_events_are_read() -> None:
     server = Server({"/api/v1/pods": page("7", PENDING), "/api/v1/events": page("7", more="next")})
     assert listed(server).notes() == ["only the first 10000 events were read"]
-    assert len(server.of("/api/v1/events")) == 20
-    assert server.of("/api/v1/events")[1] == {
+    assert len(server.of("/api/v1/events")) == 40
+    assert server.of("/api/v1/events")[21] == {
         "fieldSelector": "involvedObject.kind=Pod",
         "limit": "500",
         "continue": "next",
@@ -221,7 +225,9 @@ def test_only_so_many_events_are_read() -> None:
 
 def test_answers_do_without_events() -> None:
     server = Server({"/api/v1/pods": page("7", PENDING), "/api/v1/events": forbidden("events")})
-    assert listed(server).notes()[0] == "you may not list events: explanations have no history"
+    assert listed(server).notes()[0] == (
+        "you may not list events: explanations have no history, and do not know why controllers created no pods"
+    )
 
 
 # ---- faulty servers

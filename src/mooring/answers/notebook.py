@@ -17,6 +17,8 @@ from mooring.answers.compare.comparison import Comparison
 from mooring.answers.explain.cure_search import DECISIONS
 from mooring.answers.explain.explain import explain_named
 from mooring.answers.explain.explanation import GroupExplanation, PodExplanation, WorkloadExplanation
+from mooring.answers.pending.asked_pending import explain_pending
+from mooring.answers.pending.pending_answer import PendingExplanation
 from mooring.answers.plan.offers import Offered
 from mooring.answers.plan.plan import Plan, plan
 from mooring.answers.simulate.day_answer import DayAnswer
@@ -203,16 +205,18 @@ class QuestionedCluster:
         return QuestionedCluster(settled(self.loaded))
 
     @asks(
-        pod="a name: a pod, a workload (deployment/name) or a pod group (podgroup/name)",
+        pod="a name: a pod, a workload (deployment/name) or a pod group (podgroup/name); or None for all pending pods",
         cures="True or False",
         decisions="a whole number",
     )
     def explain(
-        self, pod: str, *, cures: bool = True, decisions: int = DECISIONS
-    ) -> PodExplanation | WorkloadExplanation | GroupExplanation:
+        self, pod: str | None = None, *, cures: bool = True, decisions: int = DECISIONS
+    ) -> PodExplanation | WorkloadExplanation | GroupExplanation | PendingExplanation:
         """Why a pod (`name`, `namespace/name`), a workload (`deployment/name`) or a pod group (`podgroup/name`) is where it
-        is, and what would place it."""
+        is, and what would place it. Without a name: all pending pods by owner and by reason."""
         at_least_one("decisions", decisions)
+        if pod is None:
+            return explain_pending(self.loaded, cures=cures, decisions=decisions)
         return explain_named(self.loaded, pod, cures=cures, decisions=decisions)
 
     @asks(changes='a pair of a change and its value, such as ("drain", "node-1")')

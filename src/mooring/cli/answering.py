@@ -4,10 +4,10 @@ Standard output has only the answer, which programs may read; notes, warnings an
 """
 
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass, replace
-from functools import wraps
+from functools import partial, wraps
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +17,12 @@ from mooring.answers.form.answer import AnswerTable, ClusterAnswer
 from mooring.cli.options import (
     Decorator,
     chosen_gates,
+    color_choice,
     config_file,
     configured,
     context_name,
+    context_names,
+    duration,
     enable_loaded,
     feature_gates,
     field_validation,
@@ -32,7 +35,8 @@ from mooring.cli.options import (
 )
 from mooring.cli.refusal import refusals, refuse
 from mooring.cli.report import cut_table, with_known_bars, writable, write_page
-from mooring.cli.terminal import Block, LateBar, spaced, tell, tell_json, tell_yaml
+from mooring.cli.terminal import Block, LateBar, StyledLine, columns_of_terminal, spaced, tell, tell_json, tell_yaml
+from mooring.framework.config.durations import Duration
 from mooring.inputs.custom_workloads import TemplatePaths, template_paths
 from mooring.inputs.field_checks import Validation
 from mooring.inputs.input_errors import LiveSourceError, NoKubeconfig
@@ -40,7 +44,7 @@ from mooring.inputs.loaded_cluster import LoadedCluster, from_manifests
 from mooring.inputs.manifests import Manifests, ReadOptions, read
 from mooring.kit.process import relax_collector
 
-_CLUSTER_OPTIONS = (
+_LIVE_OR_FILE = (
     click.option(
         "--from",
         "sources",
@@ -50,7 +54,15 @@ _CLUSTER_OPTIONS = (
         "times. Without it, the cluster that kubectl would use.",
     ),
     file_option("--kubeconfig", "Ask about the live cluster of this kubeconfig; nothing is written to it."),
-    context_name,
+)
+_SEVERAL_CLUSTERS = (
+    context_names,
+    click.option("--all-contexts", is_flag=True, help="Ask the clusters of all contexts of the kubeconfig."),
+    duration(
+        "--cluster-timeout",
+        "With several contexts: how long one cluster may take to be read. One that takes longer is a row without an answer.",
+        "1m",
+    ),
 )
 _SCHEDULER_OPTIONS = (
     plugin_files,
@@ -67,7 +79,7 @@ _SCHEDULER_OPTIONS = (
         "a list or map. Can be given several times.  [default: spec.template]",
     ),
 )
-output_form = click.option(
+_output_form = click.option(
     "-o",
     "--output",
     type=click.Choice(["table", "wide", "json", "yaml"]),
@@ -89,16 +101,31 @@ class ClusterSource:
     kubeconfig: str | None
     context: str
     templates: TemplatePaths
+    contexts: tuple[str, ...] = ()
+    """The contexts of a question to several clusters; `context` is empty then."""
+    all_contexts: bool = False
+    cluster_timeout_s: float = 0.0
 
     @property
     def is_live(self) -> bool:
         """Whether a live cluster is named."""
-        return self.kubeconfig is not None or bool(self.context)
+        return self.kubeconfig is not None or bool(self.context) or self.is_several
 
-    def load(self) -> LoadedCluster:
-        """Read the cluster; refuse input that cannot be used."""
-        loaded, notes = self.scheduled(self.read(separates=True))
-        tell_notes([*loaded.notes, *notes])
+    @property
+    def is_several(self) -> bool:
+        """Whether several clusters are asked."""
+        return bool(self.contexts) or self.all_contexts
+
+    def check(self) -> None:
+        """Refuse a file and a live cluster at once."""
+        if self.sources and self.is_live:
+            refuse("--from cannot be used with --kubeconfig or --context; choose a file or a live cluster")
+
+    def load(self, manifests: Manifests | None = None, of: str = "") -> LoadedCluster:
+        """The cluster of these objects; without them it is read. Refuses input that cannot be used. `of` is the context that
+        notes name."""
+        loaded, notes = self.scheduled(self.read(separates=True) if manifests is None else manifests)
+        tell_notes((*loaded.notes, *notes), of)
         return loaded
 
     def scheduled(self, manifests: Manifests) -> tuple[LoadedCluster, list[str]]:
@@ -124,8 +151,7 @@ class ClusterSource:
         for `scheduled` to apply."""
         if not self.sources:
             return self._read_live()
-        if self.is_live:
-            refuse("--from cannot be used with --kubeconfig or --context; choose a file or a live cluster")
+        self.check()
         gates = chosen_gates(self.feature_gates) if self.feature_gates else None
         options = ReadOptions((), self.validate, gates, self.templates, separates=separates)
         with LateBar("reading") as bar:
@@ -154,10 +180,10 @@ class ClusterSource:
         return manifests
 
 
-def tell_notes(notes: Iterable[str]) -> None:
-    """Print what the user should know, beside the answer."""
+def tell_notes(notes: Iterable[str], of: str = "") -> None:
+    """Print what the user should know, beside the answer; `of` is the cluster that the notes are about, of several."""
     for note in notes:
-        tell(f"note: {note}", err=True)
+        tell(f"note: {of + ': ' if of else ''}{note}", err=True)
 
 
 def warn(problem: object) -> None:
@@ -165,7 +191,9 @@ def warn(problem: object) -> None:
     tell(f"warning: {problem}", err=True)
 
 
-def asks_cluster(command: Any, configuration: Decorator = config_file) -> Any:
+def asks_cluster(
+    command: Any, configuration: Decorator = config_file, into: Callable[..., ClusterSource] = ClusterSource
+) -> Any:
     """Options of a command that asks about a cluster: it gets them as one argument, `source`.
 
     `configuration` is the option for the scheduler configuration, for a command in which --config means another one.
@@ -176,8 +204,22 @@ def asks_cluster(command: Any, configuration: Decorator = config_file) -> Any:
         with refusals(source.config or "configuration", source.plugins):
             return command(source=source, **rest)
 
-    options = (*_CLUSTER_OPTIONS, configuration, *_SCHEDULER_OPTIONS)
-    return gathered("source", ClusterSource, *options)(refusing)
+    several = (context_name,) if into is ClusterSource else _SEVERAL_CLUSTERS
+    options = (*_LIVE_OR_FILE, *several, configuration, *_SCHEDULER_OPTIONS)
+    return gathered("source", into, *options)(refusing)
+
+
+def _several(context: tuple[str, ...], cluster_timeout: Duration, **rest: Any) -> ClusterSource:
+    """The source of a command that can ask several clusters."""
+    if len(context) == 1 and not rest["all_contexts"]:
+        return ClusterSource(context=context[0], **rest)
+    if context and rest["all_contexts"]:
+        raise click.UsageError("--all-contexts cannot be used with --context; choose some contexts or all")
+    return ClusterSource(context="", contexts=context, cluster_timeout_s=cluster_timeout.seconds, **rest)
+
+
+asks_clusters = partial(asks_cluster, into=_several)
+"""`asks_cluster` for a command that may be asked of several clusters at once."""
 
 
 @contextmanager
@@ -193,6 +235,12 @@ class ShownAnswer:
 
     output: str
     page: Path | None
+
+    def end_with(self, answer: ClusterAnswer) -> None:
+        """Show the answer, and end the command with its exit status if the answer is no."""
+        self.show(answer, answer.side_notes)
+        if answer.exit_status:
+            sys.exit(answer.exit_status)
 
     def show(self, answer: ClusterAnswer, notes: Sequence[str] = ()) -> None:
         """Print the answer, write its page, and tell the notes."""
@@ -212,7 +260,8 @@ def _shown_answer(output: str, html: str | None) -> ShownAnswer:
 shows_answer = gathered(
     "shown",
     _shown_answer,
-    output_form,
+    _output_form,
+    color_choice,
     file_option("--html", "Also write the answer as a web page: one file with tables and plots, without scripts."),
 )
 """The options -o and --html of a command: it gets them as one argument, `shown`."""
@@ -230,7 +279,8 @@ def print_answer(answer: ClusterAnswer, output: str) -> None:
 
 def answer_blocks(answer: ClusterAnswer, wide: bool) -> Iterator[Block]:
     """The summary and the tables of an answer."""
-    yield answer.summary()
+    first, *rest = answer.summary() or [""]
+    yield [StyledLine(first, "red" if answer.exit_status else "bold"), *rest]
     yield from table_blocks(answer.tables(), wide)
 
 
@@ -238,8 +288,10 @@ def table_blocks(tables: Iterable[AnswerTable], wide: bool) -> Iterator[Block]:
     """The tables that have rows; details only if it is `wide`."""
     for table in tables:
         if table.rows and (wide or not table.is_detail):
-            shown = table if wide else table.brief()
-            yield [shown.title, *cut_table([_head(column) for column in shown.columns], shown.rows, wide)]
+            shown = table if wide else table.brief().without_zeros()
+            heads = [_head(column) for column in shown.columns]
+            head, *rows = cut_table(heads, shown.rows, wide, None if wide else columns_of_terminal())
+            yield [StyledLine(shown.title, "bold"), StyledLine(head, "dim"), *rows]
 
 
 def _head(column: str) -> str:

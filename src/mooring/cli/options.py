@@ -15,7 +15,7 @@ import click
 
 from mooring.api.validation.problem import Problem, show
 from mooring.cli.refusal import refuse
-from mooring.cli.terminal import tell
+from mooring.cli.terminal import COLOR, tell
 from mooring.framework.config import KubeSchedulerConfiguration
 from mooring.framework.config.durations import Duration
 from mooring.framework.config.feature_gates import IN_EFFECT, GateError, parse_gates, told_gates
@@ -58,7 +58,7 @@ def gathered(argument: str, into: Callable[..., Any], *options: Decorator) -> De
         with_group.__click_params__ = params  # type: ignore[attr-defined]
         for option in reversed(options):
             option(with_group)
-        names += [param.name for param in params[before:] if param.name is not None]
+        names += [param.name for param in params[before:] if param.name is not None and param.expose_value]
         return with_group
 
     return decorate
@@ -79,7 +79,30 @@ plugin_files = click.option(
     "--plugin", "plugins", multiple=True, metavar="FILE.py", help="A Python file with your own plugins."
 )
 node_template = file_option("--node-template", "A Node manifest to make the nodes from.")
-context_name = click.option("--context", default="", metavar="NAME", help="The context of the kubeconfig.")
+_CONTEXT = "The context of the kubeconfig"
+
+
+def _one_context(context: click.Context, option: click.Parameter, written: tuple[str, ...]) -> str:
+    """The only value of an option that a user might expect to take several."""
+    if len(set(written)) > 1:
+        raise click.BadParameter(f"{context.command.name} asks one cluster: name one context", context, option)
+    return written[0] if written else ""
+
+
+def one_context(text: str) -> Decorator:
+    """The option --context of a command that asks one cluster; `text` is its help."""
+    return click.option("--context", multiple=True, callback=_one_context, metavar="NAME", help=text)
+
+
+context_name = one_context(f"{_CONTEXT}; one only.")
+context_names = click.option(
+    "--context",
+    multiple=True,
+    callback=lambda context, option, written: tuple(dict.fromkeys(written)),
+    metavar="NAME",
+    help=f"{_CONTEXT}. Given several times, each of the clusters is asked.",
+)
+"""The option --context of commands that ask several clusters at once: the command gets all names."""
 dashboard_port = click.option(
     "--dashboard-port",
     type=click.IntRange(0, 65535),
@@ -96,6 +119,15 @@ tie_break = click.option(
     "kube-scheduler takes where its goroutines do not race (docs/parity.md).",
 )
 """The option --tie-break: the command gets a TieRule, `ties`."""
+color_choice = click.option(
+    "--color",
+    type=click.Choice(["auto", "always", "never"]),
+    default="auto",
+    show_default=True,
+    expose_value=False,
+    callback=lambda context, option, choice: context.meta.update({COLOR: choice}),
+    help="Emphasis and colours in text: where a terminal shows it and NO_COLOR is not set, always, or never.",
+)
 feature_gates = click.option(
     "--feature-gates",
     multiple=True,

@@ -9,7 +9,9 @@ import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from importlib.metadata import version
+from itertools import zip_longest
 from pathlib import Path
+from textwrap import wrap
 from typing import NoReturn
 
 from mooring.answers.form.answer import ClusterAnswer
@@ -67,18 +69,48 @@ PLAIN_BARS = " .:-=+*#@"
 """For an output encoding without the characters of curves."""
 
 
-def format_table(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> list[str]:
+LEAST_WIDTH = 16
+"""How far a column is narrowed so that a table fits the terminal: some words still fit on a line."""
+_GAP = "   "
+
+
+def format_table(headers: Sequence[str], rows: Iterable[Sequence[object]], most: int | None = None) -> list[str]:
     """Columns aligned to the left, three spaces apart, no trailing blanks: for cut and grep. Cells are escaped here, because
-    their widths count."""
+    their widths count. In a table that is wider than `most`, the widest columns are narrowed, and their cells take several
+    lines."""
     lines = [[shown(str(cell)) for cell in row] for row in (headers, *rows)]
-    widths = [max(len(line[i]) for line in lines) for i in range(len(headers))]
-    return ["   ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines]
+    widths = _narrowed([max(len(line[i]) for line in lines) for i in range(len(headers))], most)
+    return [
+        _GAP.join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
+        for cells in lines
+        for line in _wrapped(cells, widths)
+    ]
 
 
-def cut_table(heads: Sequence[str], rows: Sequence[Sequence[object]], wide: bool) -> list[str]:
+def _narrowed(widths: Sequence[int], most: int | None) -> list[int]:
+    """The widths of columns that fit together, as far as the least width allows it."""
+    room = sum(widths) if most is None else most - len(_GAP) * (len(widths) - 1)
+    if sum(widths) <= room:
+        return [*widths]
+    limit = min(max(widths, default=0), max(room, LEAST_WIDTH))  # a cell may have megabytes
+    while limit > LEAST_WIDTH and sum(min(width, limit) for width in widths) > room:
+        limit -= 1
+    return [min(width, limit) for width in widths]
+
+
+def _wrapped(cells: Sequence[str], widths: Sequence[int]) -> Iterator[Sequence[str]]:
+    """The lines of a row: one, unless a cell is wider than its column."""
+    if all(len(cell) <= width for cell, width in zip(cells, widths, strict=True)):
+        yield cells
+        return
+    parts = [wrap(cell, width, break_on_hyphens=False) for cell, width in zip(cells, widths, strict=True)]
+    yield from zip_longest(*parts, fillvalue="")
+
+
+def cut_table(heads: Sequence[str], rows: Sequence[Sequence[object]], wide: bool, most: int | None = None) -> list[str]:
     if wide or len(rows) <= ROWS:
-        return format_table(heads, rows)
-    return [*format_table(heads, rows[:ROWS]), f"... and {len(rows) - ROWS} more: -o wide shows all"]
+        return format_table(heads, rows, most)
+    return [*format_table(heads, rows[:ROWS], most), f"... and {len(rows) - ROWS} more: -o wide shows all"]
 
 
 def with_known_bars(text: str) -> str:

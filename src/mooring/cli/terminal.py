@@ -7,6 +7,7 @@ reader is gone (`| head`), else with one line on standard error.
 
 import os
 import re
+import shutil
 import sys
 import time
 import traceback
@@ -18,6 +19,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self, TextIO
 import click
 
 from mooring.kit.shown_text import shown, shown_json
+from mooring.model.quantity import show_percent
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -31,9 +33,50 @@ Block = Sequence[str]
 """Lines that belong together, such as a table with its title."""
 
 
+# ---- Emphasis, where a terminal shows it.
+
+COLOR = "mooring.color"
+"""Where the context of a command keeps the value of --color."""
+_CODES = {"bold": "1", "dim": "2", "red": "1;31"}
+
+
+class StyledLine(str):
+    """A line with a style: `bold`, `dim` or `red`, which is bold as well."""
+
+    style: str
+
+    def __new__(cls, text: str, style: str) -> Self:
+        line = super().__new__(cls, text)
+        line.style = style
+        return line
+
+
+def shows_colors() -> bool:
+    """Whether standard output gets colours: what --color says, or else whether it is a terminal and NO_COLOR is not set."""
+    context = click.get_current_context(silent=True)
+    choice = context.meta.get(COLOR, "auto") if context is not None else "auto"
+    if choice != "auto":
+        return bool(choice == "always")
+    return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def columns_of_terminal() -> int | None:
+    """The width of the terminal that shows standard output; None if none does."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+
+
+def _painted(line: object, has_colors: bool) -> str:
+    """The line, escaped. Its style comes from the program, and is added afterwards."""
+    text = shown(str(line))
+    if not has_colors or not isinstance(line, StyledLine) or not text:
+        return text
+    return f"\x1b[{_CODES[line.style]}m{text}\x1b[0m"
+
+
 def tell(*lines: object, err: bool = False, nl: bool = True) -> None:
     """Write lines to standard output, or to standard error with `err`."""
-    _write("\n".join(shown(str(line)) for line in lines), err, nl)
+    has_colors = not err and any(isinstance(line, StyledLine) for line in lines) and shows_colors()
+    _write("\n".join(_painted(line, has_colors) for line in lines), err, nl, color=has_colors)
 
 
 def tell_blocks(blocks: Iterable[Block]) -> None:
@@ -88,9 +131,9 @@ def tell_uncaught(kind: type[BaseException], error: BaseException, trace: Traceb
 # ---- output that cannot be written
 
 
-def _write(text: str, err: bool = False, nl: bool = True) -> None:
+def _write(text: str, err: bool = False, nl: bool = True, color: bool = False) -> None:
     try:
-        click.echo(text, err=err, nl=nl)
+        click.echo(text, err=err, nl=nl, color=color or None)
     except OSError as fault:
         if not err:
             _end(fault)
@@ -178,10 +221,10 @@ class LateBar:
         if self._watched:
             self._draw(done, total)
         else:
-            share = 100 * done / total if total else 100.0
+            share = show_percent(done / total if total else 1.0)
             taken_s = now_s - self._begin_s
             left = f", about {taken_s * (total - done) / done:.0f} s left" if 0 < done < total else ""
-            tell(f"{self._what}: {share:.1f}% after {taken_s:.0f} s{left}", err=True)
+            tell(f"{self._what}: {share} after {taken_s:.0f} s{left}", err=True)
 
     def _draw(self, done: int, total: int) -> None:
         if self._bar is None:

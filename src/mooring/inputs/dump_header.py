@@ -1,4 +1,4 @@
-"""Parts of a dump that decisions do not read: events about pods, and a header.
+"""Parts of a dump that decisions do not read: events about pods and their controllers, and a header.
 
 The header says what the dump holds, so that it is read as the cluster was. `mooring dump` writes it. A dump of `kubectl get`
 has none: its workloads without pods stand for pods that they would make.
@@ -14,9 +14,12 @@ from mooring.inputs.documents import Document
 from mooring.kit.words import some
 from mooring.model.meta import KubeObject, Wire
 
-# ---- Events about pods. They change no decision, but they are the history of a pod.
+# ---- Events about pods, and those in which controllers say that they could not create pods. They change no decision, but
+# they are the history of a pod, and say why there is none.
 
 EVENT, EVENT_VERSION = "Event", "v1"
+FAILED_CREATE = "FailedCreate"
+"""The reason of events in which a controller says that it could not create something: a quota or an admission rejects it."""
 
 
 class EventSource(Wire):
@@ -36,7 +39,8 @@ class InvolvedObject(Wire):
 
 
 class PodEvent(KubeObject):
-    """An event about a pod; `times` is how often it happened, and `last_time` when it happened last."""
+    """An event about a pod, or about pods that a controller could not create; `times` is how often it happened, and
+    `last_time` when it happened last."""
 
     involved_object: InvolvedObject = field(default_factory=InvolvedObject)
     type: str = ""
@@ -69,14 +73,21 @@ class PodEvent(KubeObject):
         repeated = self.series.last_observed_time if self.series is not None else None
         return repeated or self.last_timestamp or self.first_time
 
-    def is_about(self, name: str, namespace: str, uid: str) -> bool:
-        """Whether the event is about this pod: one with the same name that was deleted before has another uid."""
+    @property
+    def is_failed_create(self) -> bool:
+        """Whether a controller says with the event that it could not create something."""
+        return self.reason == FAILED_CREATE and self.involved_object.kind != "Pod"
+
+    def is_about(self, item: KubeObject, kind: str = "Pod") -> bool:
+        """Whether the event is about this object: one with the same name that was deleted before has another uid."""
         about = self.involved_object
-        return (about.name, about.namespace) == (name, namespace) and about.uid in ("", uid)
+        named = (about.kind, about.name, about.namespace) == (kind, item.name, item.namespace)
+        return named and about.uid in ("", item.uid)
 
 
 def pod_event_of(document: Document) -> PodEvent | None:
-    """The event, if it is about a pod and has the form of an event. An event that cannot be read changes nothing."""
+    """The event, if it has the form of one and is about a pod, or about pods that a controller could not create. An event
+    that cannot be read changes nothing."""
     if (document.kind, document.api_version) != (EVENT, EVENT_VERSION):
         return None
     try:
@@ -85,7 +96,7 @@ def pod_event_of(document: Document) -> PodEvent | None:
         event = event or msgspec.convert(body, PodEvent)
     except ValueError:
         return None
-    return event if event.involved_object.kind == "Pod" else None
+    return event if event.involved_object.kind == "Pod" or event.is_failed_create else None
 
 
 # ---- the header

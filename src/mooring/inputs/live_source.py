@@ -22,7 +22,7 @@ from mooring.apiclient.kubeconfig.files import KubeconfigError, kubeconfig_paths
 from mooring.apiclient.kubeconfig.loading import find_connection
 from mooring.apiclient.request_errors import ListMeta, Unanswered, Unreadable
 from mooring.inputs.documents import MAX_BYTES, ManifestFile
-from mooring.inputs.dump_header import DumpHeader, PodEvent
+from mooring.inputs.dump_header import FAILED_CREATE, DumpHeader, PodEvent
 from mooring.inputs.field_checks import Validation
 from mooring.inputs.input_errors import LiveSourceError, NoKubeconfig
 from mooring.inputs.loaded_cluster import Config, Gates, LoadedCluster, Plugins, loaded_from
@@ -64,7 +64,7 @@ _LOSSES = {
     "Deployment DaemonSet Job": "questions cannot name them",
     "PodGroup CompositePodGroup": "pods of groups look as if their groups did not exist",
     "PriorityClass RuntimeClass LimitRange": "pods that you add do not get its defaults",
-    "Event": "explanations have no history",
+    "Event": "explanations have no history, and do not know why controllers created no pods",
 }
 """By kinds: what answers lose if one of them cannot be listed."""
 
@@ -247,17 +247,17 @@ class _Listing:
         (self._lists.refused if fault.code == 403 else self._lists.unserved).append(spec)
 
     async def _list_events(self) -> None:
-        """Events about pods, if a pod is pending. They are of no version: servers keep them in a store of their own."""
-        if not any(_has_pending(page) for page in self._lists.pages[PODS]):
-            return
+        """Events of controllers that could not create pods, and those about pods, if a pod is pending. They are of no
+        version: servers keep them in a store of their own."""
+        has_pending = any(_has_pending(page) for page in self._lists.pages[PODS])
+        asked = [f"reason={FAILED_CREATE}", *(["involvedObject.kind=Pod"] if has_pending else [])]
         try:
-            asked = {"fieldSelector": "involvedObject.kind=Pod"}
-            pages = await self._pages(EVENTS, asked, PAGE_SIZE, MAX_EVENT_PAGES)
+            lists = [await self._pages(EVENTS, {"fieldSelector": each}, PAGE_SIZE, MAX_EVENT_PAGES) for each in asked]
         except ApiError as fault:
             self._note_refusal(EVENTS, fault)
             return
-        self._lists.pages[EVENTS] = pages
-        self._lists.events_are_cut = bool(_metadata(pages[-1], path_of(EVENTS)).token)
+        self._lists.pages[EVENTS] = [page for pages in lists for page in pages]
+        self._lists.events_are_cut = any(_metadata(pages[-1], path_of(EVENTS)).token for pages in lists)
 
 
 # ---- reading pages
@@ -323,11 +323,15 @@ def load_live(
 
 
 def read_live(
-    kubeconfig: str | None = None, context: str = "", on_progress: OnProgress | None = None
+    kubeconfig: str | None = None,
+    context: str = "",
+    on_progress: OnProgress | None = None,
+    time_limit_s: float | None = None,
 ) -> tuple[Manifests, list[str]]:
-    """The objects of a live cluster, and notes for the user. Raises LiveSourceError."""
+    """The objects of a live cluster, and notes for the user. Raises LiveSourceError, also if the lists take longer than the
+    limit."""
     connection = connection_to(kubeconfig, context)
-    lists = _run(_list_all(connection, on_progress))
+    lists = _run(_list_all(connection, on_progress, time_limit_s))
     header = DumpHeader(
         has_all_pods=True,
         taken_at=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
@@ -369,10 +373,15 @@ def _left_out(manifests: Manifests) -> list[str]:
 
 
 def _of_pending(manifests: Manifests) -> list[PodEvent]:
-    """The events about pods that are pending: nobody asks for the history of the others, which are most."""
+    """The events about pods that are pending, and about pods that were not created: nobody asks for the history of the
+    others, which are most."""
     objects = [manifest.object for manifest in manifests.objects]
     pending = {item.key: item.uid for item in objects if isinstance(item, Pod) and not item.spec.node_name}
-    return [event for event in manifests.events if event.involved_object.uid == pending.get(event.pod_key)]
+    return [
+        event
+        for event in manifests.events
+        if event.is_failed_create or event.involved_object.uid == pending.get(event.pod_key)
+    ]
 
 
 def _homeless(manifests: Manifests) -> list[str]:
@@ -394,11 +403,15 @@ def _run(work: Coroutine[Any, Any, T]) -> T:
         return thread.submit(asyncio.run, work).result()
 
 
-async def _list_all(connection: ConnectionSettings, on_progress: OnProgress | None) -> LiveLists:
+async def _list_all(
+    connection: ConnectionSettings, on_progress: OnProgress | None, time_limit_s: float | None
+) -> LiveLists:
     """Every resource. Raises LiveSourceError."""
     try:
-        async with ApiClient(connection, "mooring-answers") as client:
+        async with asyncio.timeout(time_limit_s), ApiClient(connection, "mooring-answers") as client:
             return await list_cluster(client, connection.server, on_progress)
+    except TimeoutError:
+        raise LiveSourceError(f"{connection.server}: not read within {time_limit_s:g} s") from None
     except ApiError as fault:
         raise LiveSourceError(_refusal(connection.server, fault)) from fault
     except (Unanswered, CredentialsError) as fault:

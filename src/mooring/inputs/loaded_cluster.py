@@ -67,6 +67,8 @@ class LoadedCluster:
     """Where kinds that Mooring does not know have their pod templates, for manifests that are applied later."""
     ties: TieRule = None
     """Which of several nodes with the highest score a pod gets."""
+    taken_at: str = ""
+    """When the objects were read from their cluster, in RFC 3339; empty if the input does not say."""
 
     def pods(self) -> list[Pod]:
         """All pods that have not finished."""
@@ -154,7 +156,8 @@ def from_manifests(
     notes = [*note_ignored(manifests), *manifests.custom.notes()]
     notes += manifests.header.notes_about(registry) if manifests.header else []
     known = (objects, config, registry, gates, workloads, notes, manifests.events, manifests.queue)
-    return LoadedCluster(*known, templates=manifests.custom.paths)
+    taken_at = manifests.header.taken_at if manifests.header is not None else ""
+    return LoadedCluster(*known, templates=manifests.custom.paths, taken_at=taken_at)
 
 
 def read_objects(objects: Objects, options: ReadOptions = STRICT) -> Manifests:

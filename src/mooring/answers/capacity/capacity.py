@@ -87,6 +87,7 @@ class Capacity(ClusterAnswer):
 
     kind: ClassVar[str] = "Capacity"
     form: ClassVar = CapacityForm
+    yes_if: ClassVar = "fits"
 
     pods: Sequence[PodCopies]
     """The kinds of copies that were placed, in turn."""
@@ -102,6 +103,10 @@ class Capacity(ClusterAnswer):
     """Where whole gangs were counted; `fits` counts their pods."""
     preempted: Preempted | None = None
     """Where preemption was counted, or was not though it might give room."""
+
+    @property
+    def side_notes(self) -> Sequence[str]:
+        return self.notes
 
     def summary(self) -> list[str]:
         used = sum(budget.pods > 0 for budget in self.nodes)

@@ -19,6 +19,7 @@ from mooring.framework.attempts.runner import Runner
 from mooring.framework.kept.asking import AttemptError
 from mooring.framework.kept.feasible import PASSED
 from mooring.model.pod import Pod
+from mooring.model.quantity import show_percent
 from mooring.model.shape import has_storage
 from mooring.rules.daemon_nodes import is_daemon
 from mooring.sim.gauge import MAIN
@@ -74,8 +75,8 @@ def cut_shapes(shapes: Sequence[WeighedShape]) -> tuple[list[WeighedShape], list
     kept, pods = [*shapes[:SHAPES]], sum(shape.count for shape in shapes)
     if len(kept) == len(shapes):
         return kept, []
-    share = sum(shape.count for shape in kept) / pods
-    return kept, [f"fragmentation goes by the {SHAPES} most frequent of {len(shapes)} shapes, {share:.0%} of the pods"]
+    share = show_percent(sum(shape.count for shape in kept) / pods, decimals=0)
+    return kept, [f"fragmentation goes by the {SHAPES} most frequent of {len(shapes)} shapes, {share} of the pods"]
 
 
 class FilteringCluster(Protocol):

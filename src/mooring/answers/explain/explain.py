@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import msgspec
 
+from mooring.answers.explain.controller_notes import ControllerNotes, missing_words, wanted_pods
 from mooring.answers.explain.cure import largest
 from mooring.answers.explain.cure_search import DECISIONS, before_all, find_cures
 from mooring.answers.explain.explanation import (
@@ -29,13 +30,14 @@ from mooring.answers.trial.group_trials import (
     kind_of,
 )
 from mooring.answers.trial.reasons import Reason, reasons_of, with_obstacles
-from mooring.answers.trial.workload_book import pods_of_workload
+from mooring.answers.trial.workload_book import WorkloadName, pods_of_workload, workload_named
 from mooring.api.kinds import WORKLOADS, split_kind
 from mooring.api.kinds.scheduling import POD_GROUP
 from mooring.inputs.dump_header import PodEvent
 from mooring.inputs.loaded_cluster import LoadedCluster
 from mooring.kit.words import count
 from mooring.model.pod import Pod
+from mooring.model.workloads import Workload
 from mooring.queue.queue_record import ON_PERMIT, WaitingPodRecord
 from mooring.rules.conditions import typed_condition
 from mooring.scheduler.decision import DecisionDetails, DecisionError, NoFit, Placement
@@ -172,8 +174,24 @@ def explain_named(
     if spec is POD_GROUP:
         return explain_group(loaded, group_named(loaded, rest, namespace), cures=cures, decisions=decisions)
     inner, _, own = rest.rpartition("/")
-    pods = pods_of_workload(loaded, spec.kind, own, inner or namespace)
-    return explain_workload(loaded, pods, f"{spec.kind} {rest}", cures=cures, decisions=decisions)
+    workload = workload_named(loaded, spec.kind, own, inner or namespace)
+    pods = pods_of_workload(loaded, spec.kind, own, inner or namespace, may_lack=workload is not None)
+    answer = explain_workload(loaded, pods, f"{spec.kind} {rest}", cures=cures, decisions=decisions)
+    return answer if workload is None else _with_missing(loaded, workload, len(pods), answer)
+
+
+def _with_missing(
+    loaded: LoadedCluster, workload: Workload, existing: int, answer: WorkloadExplanation
+) -> WorkloadExplanation:
+    """The explanation with what the controller says about pods that it has not created, if some are missing."""
+    wanted = wanted_pods(workload)
+    said = ControllerNotes(loaded).about(WorkloadName(workload.kind, workload.key))
+    is_lacking = wanted is not None and wanted > existing
+    if existing and not (said and (is_lacking or wanted is None)):
+        return replace(answer, wanted=wanted)
+    why = missing_words(loaded, workload, existing, said)
+    is_short = is_lacking or (wanted is None and (not existing or bool(said)))
+    return replace(answer, wanted=wanted, said=said, notes=[why], is_short=is_short)
 
 
 def explain_alone_or_in_group(
@@ -346,7 +364,7 @@ def _history(pod: Pod, events: Iterable[PodEvent]) -> list[PastEvent]:
     if condition is not None:
         told = condition.message or condition.reason or condition.status
         past.append(PastEvent(condition.last_transition_time or "", f"PodScheduled is {condition.status}: {told}"))
-    past += [_past(event) for event in events if event.is_about(pod.name, pod.namespace, pod.uid)]
+    past += [_past(event) for event in events if event.is_about(pod)]
     # Without the Z, a time with a fraction of the second is later than the whole second.
     return sorted(past, key=lambda event: event.at.removesuffix("Z"))
 

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
+from mooring.answers.explain.controller_notes import NOTE_HEADS, ControllerNote, note_rows
 from mooring.answers.explain.cure import Cure
 from mooring.answers.explain.explanation_form import (
     GroupExplanationForm,
@@ -99,6 +100,7 @@ class PodExplanation(ClusterAnswer):
 
     kind: ClassVar[str] = "Explanation"
     form: ClassVar = PodExplanationForm
+    yes_if: ClassVar = "is_settled"
     pod: str
     node: str = ""
     is_placed: bool = False
@@ -231,23 +233,30 @@ class WorkloadExplanation(ClusterAnswer):
 
     kind: ClassVar[str] = "WorkloadExplanation"
     form: ClassVar = WorkloadExplanationForm
+    yes_if: ClassVar = "is_settled"
     workload: str
     placed: Sequence[PodPlace] = ()
     pending: Sequence[PodExplanation] = ()
+    wanted: int | None = None
+    said: Sequence[ControllerNote] = ()
+    notes: Sequence[str] = ()
+    is_short: bool = False
+    """Whether its controller has not created all of its pods."""
 
     @property
     def is_settled(self) -> bool:
-        """Whether no pod is pending."""
-        return not self.pending
+        """Whether no pod is pending, and none is missing."""
+        return not self.pending and not self.is_short
 
     def summary(self) -> list[str]:
         waiting = sum(1 + len(each.others) for each in self.pending)
-        lines = [f"{self.workload}: {count(len(self.placed), 'pod')} on nodes, {waiting:,} pending"]
+        lines = [f"{self.workload}: {count(len(self.placed), 'pod')} on nodes, {waiting:,} pending", *self.notes]
         return lines + [line for each in self.pending for line in each.summary()]
 
     def tables(self) -> list[AnswerTable]:
         found = [table for each in self.pending for table in each.tables()]
-        return [*found, _places("Placed", self.placed)]
+        said = AnswerTable("What its controller says", NOTE_HEADS, note_rows(self.said))
+        return [said, *found, _places("Placed", self.placed)]
 
     def data_tables(self) -> Mapping[str, DataTable]:
         pending = ((pod, None, each.message) for each in self.pending for pod in (each.pod, *each.others))
@@ -277,6 +286,7 @@ class GroupExplanation(ClusterAnswer):
 
     kind: ClassVar[str] = "PodGroupExplanation"
     form: ClassVar = GroupExplanationForm
+    yes_if: ClassVar = "is_settled"
     group: str
     is_gang: bool
     min_count: int

@@ -5,6 +5,7 @@ from typing import Annotated
 
 from msgspec import field
 
+from mooring.answers.explain.controller_notes import ControllerNote
 from mooring.answers.explain.cure import CureForm
 from mooring.answers.form.published import ADDED, Count, Form, Positive, TupleForm
 from mooring.answers.trial.reasons import ReasonForm
@@ -91,6 +92,12 @@ class WorkloadExplanationForm(Form, frozen=True):
     """The pods that have nodes."""
     pending: Sequence[PodExplanationForm]
     """One explanation for each group of pods that are pending for the same reason."""
+    wanted: Annotated[Count | None, ADDED]
+    """How many pods it should have; null for a DaemonSet, or if the input does not have the workload."""
+    said: Annotated[Sequence[ControllerNote], ADDED]
+    """Where pods are missing: what its controller says, the newest first."""
+    notes: Annotated[Sequence[str], ADDED]
+    """A sentence about pods that are missing."""
 
 
 class MemberReasonForm(Form, frozen=True):

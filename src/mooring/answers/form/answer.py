@@ -29,6 +29,18 @@ class ClusterAnswer(Published, ABC):
 
     kind: ClassVar[str]
     """The name of the form of `to_dict`, such as `Explanation`."""
+    yes_if: ClassVar[str] = ""
+    """The attribute that says whether the answer is yes; empty for an answer that is neither yes nor no."""
+
+    @property
+    def exit_status(self) -> int:
+        """The exit status of a command with this answer: 1 if the answer is no, for scripts."""
+        return int(bool(self.yes_if) and not getattr(self, self.yes_if))
+
+    @property
+    def side_notes(self) -> Sequence[str]:
+        """Sentences that a command prints beside the answer, on standard error."""
+        return ()
 
     @abstractmethod
     def summary(self) -> list[str]:

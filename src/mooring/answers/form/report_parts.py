@@ -33,6 +33,18 @@ class AnswerTable:
         shown = len(self.columns) - self.detail_columns
         return AnswerTable(self.title, self.columns[:shown], [row[:shown] for row in self.rows], self.is_detail)
 
+    def without_zeros(self) -> "AnswerTable":
+        """The table without columns in which each cell is zero or a dash. The first column says what the rows are about, and
+        stays."""
+        kept = [i for i in range(len(self.columns)) if not i or any(str(row[i]) not in _ZEROS for row in self.rows)]
+        if len(kept) == len(self.columns):
+            return self
+        columns = tuple(self.columns[i] for i in kept)
+        return AnswerTable(self.title, columns, [tuple(row[i] for i in kept) for row in self.rows], self.is_detail)
+
+
+_ZEROS = {"0", "-", ""}
+
 
 class Unit(Enum):
     """The unit of the numbers of a plot."""

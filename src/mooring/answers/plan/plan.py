@@ -4,13 +4,13 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 from msgspec import field as named
 
 from mooring.answers.form.answer import AnswerPlot, AnswerTable, ClusterAnswer
 from mooring.answers.form.data_table import Columns, DataTable, attribute_table, data_table
-from mooring.answers.form.published import Count, Form, Number
+from mooring.answers.form.published import ADDED, Count, Form, Number
 from mooring.answers.form.report_parts import BarPlot
 from mooring.answers.moves.simulated_drains import NodeDrain
 from mooring.answers.plan.additions import (
@@ -35,6 +35,7 @@ from mooring.inputs.loaded_cluster import LoadedCluster, Objects, Source, Writte
 from mooring.kit.callbacks import Progress
 from mooring.kit.words import count
 from mooring.model.pod import Pod
+from mooring.model.quantity import show_percent
 
 # ---- The pods of the moment at which arrivals need most: what a plan has to find room for.
 
@@ -123,6 +124,8 @@ class PlanForm(Form, frozen=True):
     """The cost of nodes that hold in all these orders; null if none were found."""
     cheaper: CheaperPlan | None
     """The cheapest nodes that were found for the order of the cluster, if they cost less than this plan."""
+    price_unit: Annotated[str, ADDED]
+    """The unit of prices and costs, as the user names it; empty if it is not named."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -131,6 +134,7 @@ class Plan(ClusterAnswer):
 
     kind: ClassVar[str] = "Plan"
     form: ClassVar = PlanForm
+    yes_if: ClassVar = "fits"
 
     added: Sequence[AddedNodes]
     removed: Sequence[NodeDrain]
@@ -151,6 +155,8 @@ class Plan(ClusterAnswer):
     cordons_first: bool = False
     saved: float | None = None
     tried: TriedOrders = NOT_TRIED
+    price_unit: str = ""
+    """The unit of all prices and costs, for people: `EUR an hour`."""
 
     @property
     def orders(self) -> int:
@@ -185,6 +191,10 @@ class Plan(ClusterAnswer):
     def fits_at_once(self) -> bool:
         return not self.pending_at_once
 
+    @property
+    def side_notes(self) -> Sequence[str]:
+        return self.notes
+
     # ---- text
 
     def summary(self) -> list[str]:
@@ -213,10 +223,14 @@ class Plan(ClusterAnswer):
             parts.append(f"{len(self.pending)} cannot be placed")
         return f"{', '.join(parts)}."
 
+    def _money(self, amount: float) -> str:
+        """The amount with its unit, if the user names one."""
+        return f"{_number(amount)} {self.price_unit}".rstrip()
+
     def _cost(self) -> str:
-        bound = f"no plan for these pods costs less than {_money(self.lower_bound)}"
-        over = f" ({100 * (self.cost / self.lower_bound - 1):.1f} % above)" if self.lower_bound else ""
-        return f"The new nodes cost {_money(self.cost)}; {bound}{over}."
+        bound = f"no plan for these pods costs less than {self._money(self.lower_bound)}"
+        over = f" ({show_percent(self.cost / self.lower_bound - 1)} above)" if self.lower_bound else ""
+        return f"The new nodes cost {self._money(self.cost)}; {bound}{over}."
 
     def _holding(self) -> str:
         """In which orders the plan holds, and the price of one that holds in fewer."""
@@ -224,7 +238,7 @@ class Plan(ClusterAnswer):
         if self.orders_held < self.orders:
             return f"They hold in {self.orders_held} of {self.orders} {orders}; no nodes were found that hold in all."
         cheaper = self.cheaper
-        less = f" Nodes for {_money(cheaper.cost)} hold in {cheaper.orders_held} of them." if cheaper else ""
+        less = f" Nodes for {self._money(cheaper.cost)} hold in {cheaper.orders_held} of them." if cheaper else ""
         return f"They hold in all {self.orders} {orders}.{less}"
 
     def _shrunk(self) -> list[str]:
@@ -235,7 +249,8 @@ class Plan(ClusterAnswer):
         in_turn = ", one after the other," if len(self.removed) > 1 else ""
         lines.append(f"{count(len(self.removed), 'node')} can go{in_turn} with everything still placed{rest}.")
         if self.saved is not None:
-            lines.append(f"That saves {_money(self.saved)} an hour.")
+            hourly = "" if self.price_unit else " an hour"
+            lines.append(f"That saves {self._money(self.saved)}{hourly}.")
         if self.chances and self.safe_steps < len(self.removed):
             chance = "on which of equally good nodes the scheduler takes, and on the order in which pods come"
             lines.append(f"From step {self.safe_steps + 1} on, whether everything is placed depends {chance}.")
@@ -243,10 +258,11 @@ class Plan(ClusterAnswer):
 
     def tables(self) -> list[AnswerTable]:
         add: list[tuple[object, ...]] = [
-            (each.step, each.offer.name, len(each.names), _money(each.offer.price), _money(each.cost), each.pods)
+            (each.step, each.offer.name, len(each.names), _number(each.offer.price), _number(each.cost), each.pods)
             for each in self.added
         ]
-        columns: tuple[str, ...] = ("step", "offer", "nodes", "price", "cost", "pods")
+        unit = f" in {self.price_unit}" if self.price_unit else ""
+        columns: tuple[str, ...] = ("step", "offer", "nodes", f"price{unit}", f"cost{unit}", "pods")
         if self.steps < 2:
             columns, add = columns[1:], [row[1:] for row in add]
         remove = [
@@ -332,7 +348,7 @@ _ADD_COLUMNS: Columns = {
 """Prices are in the unit of the offers."""
 
 
-def _money(amount: float) -> str:
+def _number(amount: float) -> str:
     return f"{amount:,.4f}".rstrip("0").rstrip(".")
 
 

@@ -15,6 +15,7 @@ from mooring.answers.recorded.judging import BindingForm, BindingVerdict, Judged
 from mooring.api.kinds import pod_name
 from mooring.kit.clock import in_seconds
 from mooring.kit.words import alike_names, count
+from mooring.model.quantity import show_percent
 from mooring.state.recording.cluster_observer import OBSERVER
 
 SAME, TIED, LOWER = BindingVerdict.SAME, BindingVerdict.TIED, BindingVerdict.LOWER
@@ -94,6 +95,7 @@ class Agreement(ClusterAnswer):
 
     kind: ClassVar[str] = "Agreement"
     form: ClassVar = AgreementForm
+    yes_if: ClassVar = "agrees"
     bindings: Sequence[JudgedBinding] = ()
     other_schedulers: dict[str, int] = field(default_factory=dict)
     """Scheduler names that no profile has -> how many pods they bound."""
@@ -297,7 +299,7 @@ def _median(numbers: Iterable[int]) -> int:
 
 
 def _share(found: Sequence[JudgedBinding], all_of: Sequence[JudgedBinding]) -> str:
-    return f"{len(found)} ({100 * len(found) / len(all_of):.1f} %)"
+    return f"{len(found)} ({show_percent(len(found) / len(all_of))})"
 
 
 def _at(each: JudgedBinding) -> str:

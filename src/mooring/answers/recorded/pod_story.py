@@ -97,6 +97,7 @@ class PodStory(ClusterAnswer):
 
     kind: ClassVar[str] = "ReplayedPod"
     form: ClassVar = PodStoryForm
+    yes_if: ClassVar = "is_equal"
     pod: str
     facts: PodFacts
     moments: Sequence[Moment]

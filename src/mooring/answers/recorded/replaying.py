@@ -120,6 +120,7 @@ class ReplayAnswer(ClusterAnswer):
 
     kind: ClassVar[str] = "Replay"
     form: ClassVar = ReplayForm
+    yes_if: ClassVar = "is_equal"
     runs: Sequence[ReplayedRun]
     took_s: float
     first: StepDifference | None = None

@@ -163,6 +163,22 @@ def with_spec(pod: Pod, **changes: object) -> Pod:
     return Pod(metadata=pod.metadata, spec=spec, status=pod.status)
 
 
+def edited(objects: Iterable[KubeObject], edits: Sequence[Edit]) -> list[KubeObject]:
+    """The objects after the edits, in their order: what a cluster that is built anew begins with."""
+    after = {(type(item), item.key): item for item in objects}
+    for edit in edits:
+        match edit:
+            case PutObject(item):
+                after[type(item), item.key] = item
+            case RemovePod(pod):
+                after.pop((Pod, pod.key), None)
+            case MovePod(pod, node):
+                after[Pod, pod.key] = pod.with_node(node)
+            case ChangePod(pod) | PlacePod(pod):
+                after[Pod, pod.key] = pod
+    return list(after.values())
+
+
 def changed_pod(pod: Pod, edits: Iterable[Edit]) -> Pod:
     """The form that the pod of a question has after the edits."""
     return next((edit.pod for edit in edits if isinstance(edit, ChangePod)), pod)

@@ -21,8 +21,21 @@ Owner = tuple[str, str, str]
 """(kind, namespace, name)."""
 
 
-def pods_of_workload(loaded: LoadedCluster, kind: str, name: str, namespace: str = "") -> list[Pod]:
-    """The pods of a workload. Raises NoSuchPod if it has none, or if several workloads have the name."""
+def workload_named(loaded: LoadedCluster, kind: str, name: str, namespace: str = "") -> Workload | None:
+    """The workload, if the cluster has one of this name in this namespace, or in one of all namespaces alone."""
+    found = [
+        item
+        for item in loaded.workloads
+        if (item.kind, item.name) == (kind, name) and namespace in ("", item.namespace)
+    ]
+    return found[0] if len(found) == 1 else None
+
+
+def pods_of_workload(
+    loaded: LoadedCluster, kind: str, name: str, namespace: str = "", *, may_lack: bool = False
+) -> list[Pod]:
+    """The pods of a workload. Raises NoSuchPod if several workloads have the name, and also if it has no pods, unless it
+    `may_lack` them."""
     replica_sets = {item.key: item for item in loaded.objects if isinstance(item, ReplicaSet)}
     found: dict[str, list[Pod]] = {}
     for pod in loaded.pods():
@@ -30,6 +43,8 @@ def pods_of_workload(loaded: LoadedCluster, kind: str, name: str, namespace: str
             found.setdefault(pod.namespace, []).append(pod)
     if len(found) > 1:
         raise NoSuchPod(f"{kind} {name!r} is in several namespaces: {some(sorted(found), 5)}; add its namespace")
+    if not found and may_lack:
+        return []
     if not found:
         raise NoSuchPod(_unknown(loaded, replica_sets, kind, name, namespace))
     return next(iter(found.values()))

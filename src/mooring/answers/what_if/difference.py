@@ -93,6 +93,25 @@ def _compared(before: float | None, after: float | None) -> tuple[object, ...]:
     return before, after, None if before is None or after is None else after - before
 
 
+_POD_HEADS = ("pod", "change", "from", "to", "reason")
+ALIKE = 10
+"""How many pods of a namespace to which the same happens are listed one by one."""
+
+
+def grouped(rows: Iterable[tuple[object, ...]]) -> Iterator[tuple[object, ...]]:
+    """The rows of pods; more than ALIKE pods of one namespace with the same change and reason are one row."""
+    found: dict[tuple[object, ...], list[tuple[object, ...]]] = {}
+    for row in rows:
+        found.setdefault((str(row[0]).rpartition("/")[0], row[1], row[4]), []).append(row)
+    for alike in found.values():
+        if len(alike) <= ALIKE:
+            yield from alike
+        else:
+            name, change, _, _, reason = alike[0]
+            nodes = ([*dict.fromkeys(str(row[i]) for row in alike if row[i])] for i in (2, 3))
+            yield f"{name} and {len(alike) - 1:,} more", change, *(some(each, 2) for each in nodes), reason
+
+
 _COUNTED = ("moved", "pending", "placed", "preempted", "blocked")
 
 
@@ -102,6 +121,7 @@ class WhatIf(ClusterAnswer):
 
     kind: ClassVar[str] = "WhatIf"
     form: ClassVar = WhatIfForm
+    yes_if: ClassVar = "fits"
 
     changes: list[str]
     moved: list[MovedPod]
@@ -178,7 +198,8 @@ class WhatIf(ClusterAnswer):
 
     def tables(self) -> list[AnswerTable]:
         return [
-            AnswerTable("Pods", ("pod", "change", "from", "to", "reason"), [*self._pod_rows()]),
+            AnswerTable("Pods", _POD_HEADS, [*grouped(self._pod_rows())]),
+            AnswerTable("Pods, one by one", _POD_HEADS, self._listed_pods(), is_detail=True),
             AnswerTable(
                 "Workloads",
                 ("workload", *_COUNTED),
@@ -216,13 +237,17 @@ class WhatIf(ClusterAnswer):
 
     def _pod_rows(self) -> Iterator[tuple[object, ...]]:
         """The rows of pods, those that need attention first. A line of a group stands for its pods."""
-        grouped = pods_in(self.groups)
         yield from ((*group.row(), _short(group.message)) for group in self.groups)
-        yield from self.pod_changes(grouped)
+        yield from self.pod_changes(pods_in(self.groups))
 
-    def pod_changes(self, grouped: Set[str] = frozenset()) -> Iterator[PodRow]:
-        """A line for each pod that changes, but not for those of `grouped` that become pending or placed with their group."""
-        alone = [each for each in self.pending if each.key not in grouped]
+    def _listed_pods(self) -> list[tuple[object, ...]]:
+        """The rows of all pods, if the first table groups some."""
+        rows = [*self._pod_rows()]
+        return rows if len(rows) > sum(1 for _ in grouped(rows)) else []
+
+    def pod_changes(self, in_groups: Set[str] = frozenset()) -> Iterator[PodRow]:
+        """A line for each pod that changes, but not for those of `in_groups` that become pending or placed with theirs."""
+        alone = [each for each in self.pending if each.key not in in_groups]
         for pending in sorted(alone, key=lambda each: (each.was_pending, each.key)):
             change = "still pending" if pending.was_pending else "pending"
             yield pending.key, change, pending.node, "", _short(pending.message)
@@ -233,7 +258,7 @@ class WhatIf(ClusterAnswer):
         for preempted in self.preempted:
             now = self.after_nodes.get(preempted.key, "")
             yield preempted.key, "preempted", preempted.node, now, f"by {preempted.preemptor}"
-        for placed in (each for each in self.placed if each.key not in grouped):
+        for placed in (each for each in self.placed if each.key not in in_groups):
             yield placed.key, "new" if placed.is_new else "placed", "", placed.node, ""
         for moved in self.moved:
             yield moved.key, "moved", moved.node, moved.new_node, ""

@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 from mooring.answers.recorded.agree import agree as find_agreement
-from mooring.cli.answering import output_form, own_output, print_answer, tell_notes
+from mooring.cli.answering import ShownAnswer, own_output, shows_answer, tell_notes
 from mooring.cli.options import configured, file_option, plugin_files, registry_with, tie_break
 from mooring.cli.refusal import refusals, refuse
 from mooring.cli.terminal import LateBar, tell
@@ -53,8 +53,10 @@ Exit status:
 @plugin_files
 @tie_break
 @click.option("--pod", default="", metavar="NAME", help="Only the binding of this pod: name or namespace/name.")
-@output_form
-def agree(directory: Path, config: str | None, plugins: tuple[str, ...], ties: TieRule, pod: str, output: str) -> None:
+@shows_answer
+def agree(
+    directory: Path, config: str | None, plugins: tuple[str, ...], ties: TieRule, pod: str, shown: ShownAnswer
+) -> None:
     """Decide for every pod that was bound in the recording DIR, on the cluster as it was at that moment.
 
     The recording is one of `mooring record`, of a cluster that any scheduler runs, or one of a scheduler of Mooring.
@@ -79,6 +81,4 @@ def agree(directory: Path, config: str | None, plugins: tuple[str, ...], ties: T
         answer = answer.about(pod)
         if not answer.bindings:
             refuse(f"the recording has no binding of a pod {pod}{similar}")
-    print_answer(answer, output)
-    if not answer.agrees:
-        click.get_current_context().exit(1)
+    shown.end_with(answer)

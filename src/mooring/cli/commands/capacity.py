@@ -1,16 +1,13 @@
 """`mooring capacity`: how many more of a pod fit into a cluster."""
 
-import sys
-
 import click
 
 from mooring.answers.capacity.capacity import MOST, Capacity
 from mooring.answers.capacity.capacity import capacity as ask_capacity
 from mooring.answers.capacity.gangs import MOST_SIZE
-from mooring.cli.answering import ClusterSource, asks_cluster, output_form, own_output, print_answer, tell_notes, warn
-
-NOTHING_FITS = 1
-"""The exit status if not one pod fits."""
+from mooring.cli.answering import ClusterSource, ShownAnswer, asks_clusters, shows_answer, warn
+from mooring.cli.asked_clusters import asked
+from mooring.inputs.loaded_cluster import LoadedCluster
 
 EPILOG = """
 \b
@@ -28,6 +25,10 @@ The pods are placed one by one by the scheduler's own decisions, on the cluster 
 their room. With --preempt a pod that fits nowhere evicts pods of lower priority, as DefaultPreemption chooses them. Evicted
 pods do not come back, and no pod that was counted is evicted for another one.
 Amounts in JSON are whole numbers: cpu in milli-CPU, memory in bytes, other resources as counted.
+
+\b
+With several --context or --all-contexts every table has a column for the cluster. A cluster that cannot be read, or that has
+not what is asked about, is a row. The exit status is 1 if one of the clusters gives 1 or has no answer.
 
 \b
 Exit status:
@@ -55,8 +56,8 @@ Exit status:
 @click.option(
     "--preempt", is_flag=True, help="Count pods that fit by evicting pods of lower priority, and list the victims."
 )
-@asks_cluster
-@output_form
+@asks_clusters
+@shows_answer
 def capacity(
     source: ClusterSource,
     pod: str,
@@ -64,15 +65,15 @@ def capacity(
     gang: int | None,
     most: int | None,
     preempt: bool,
-    output: str,
+    shown: ShownAnswer,
 ) -> None:
     """Count how many more pods like the one in a file fit into a cluster.
 
     POD.yaml has a Pod, a workload (Deployment, StatefulSet, Job, ...), which stands for one of its pods, or a list of them.
     """
-    loaded = source.load()
-    with own_output():
-        answer = ask_capacity(
+
+    def counted(loaded: LoadedCluster) -> Capacity:
+        return ask_capacity(
             loaded,
             _counted(pod),
             mix=[_counted(each) for each in mix],
@@ -82,14 +83,8 @@ def capacity(
             validation=source.validate,
             warn=warn,
         )
-    _show(answer, output)
 
-
-def _show(answer: Capacity, output: str) -> None:
-    print_answer(answer, output)
-    tell_notes(answer.notes)
-    if not answer.fits:
-        sys.exit(NOTHING_FITS)
+    shown.end_with(asked(source, counted))
 
 
 def _counted(text: str) -> tuple[str, int]:

@@ -11,6 +11,7 @@ from mooring.cli.options import (
     feature_gates,
     file_option,
     gathered,
+    one_context,
     plugin_files,
     registry_with,
 )
@@ -71,7 +72,7 @@ def config() -> None:
 )
 @_asked
 @file_option("--kubeconfig", "Also check what the API server of this kubeconfig serves and allows.")
-@click.option("--context", default="", metavar="NAME", help="Also check the cluster of this context of the kubeconfig.")
+@one_context("Also check the cluster of this context of the kubeconfig; one only.")
 def check(asked: _AskedConfig, kubeconfig: str | None, context: str) -> None:
     """Check whether kube-scheduler accepts FILE, and print what is wrong with it if not.
 

@@ -1,19 +1,28 @@
-"""`mooring explain`: why a pod is where it is, or why it is pending, and what would place it."""
+"""`mooring explain`: why a pod is where it is, or why pods are pending, and what would place them."""
 
 from dataclasses import replace
+from typing import Any
 
 import click
 
 from mooring.answers.explain.cure_search import DECISIONS
 from mooring.answers.explain.explain import explain_named
+from mooring.answers.form.answer import ClusterAnswer
+from mooring.answers.pending.asked_pending import explain_pending
 from mooring.answers.trial.changing_cluster import settled
-from mooring.cli.answering import ClusterSource, asks_cluster, output_form, own_output, print_answer
+from mooring.cli.answering import ClusterSource, ShownAnswer, asks_clusters, shows_answer
+from mooring.cli.asked_clusters import asked
 from mooring.cli.options import tie_break
-from mooring.scheduler.ties import TieRule
+from mooring.cli.refusal import refuse
+from mooring.cli.terminal import LateBar
+from mooring.inputs.loaded_cluster import LoadedCluster
 
 EPILOG = """
 \b
 Examples:
+  mooring explain -A                                    what is pending, why, and which one change helps most?
+  mooring explain -n shop                               the same for one namespace
+  mooring explain --all-contexts                        the same for every cluster of the kubeconfig
   mooring explain -n shop cart-7d9f-x2x4j               why is it pending, and what would place it?
   mooring explain --from dump.json shop/cart-7d9f       the same, from a dump (mooring dump -o dump.json)
   mooring explain --from dump.json deployment/cart      the pending pods of a Deployment, grouped by reason
@@ -30,17 +39,26 @@ for each victim; remove pods 70; add a node 90. Up to three changes that are nee
 the scheduler placed the pod.
 
 \b
+With several --context or --all-contexts every table has a column for the cluster. A cluster that cannot be read, or that has
+not what is asked about, is a row. The exit status is 1 if one of the clusters gives 1 or has no answer.
+
+\b
 Exit status:
-  0  the pod has a node, or would get one
-  1  it gets no node
+  0  the pod has a node, or would get one; without a name: no pod is pending, or all would get a node
+  1  it gets no node, or a controller could not create it
   2  the input is invalid
 """
 
 
-@click.command(epilog=EPILOG, short_help="Why a pod is pending, or on its node, and what would place it.")
-@click.argument("name", metavar="[KIND/]NAME")
+@click.command(epilog=EPILOG, short_help="Why pods are pending, or on their nodes, and what would place them.")
+@click.argument("name", metavar="[[KIND/]NAME]", required=False)
 @click.option(
-    "-n", "--namespace", default="", help="The namespace of the pod or workload; NAMESPACE/NAME works as well."
+    *("-n", "--namespace"),
+    default="",
+    help="The namespace of the pod or workload; NAMESPACE/NAME works as well. Without a name, the pods of this namespace.",
+)
+@click.option(
+    "-A", "--all-namespaces", is_flag=True, help="Without a name: the pods of all namespaces. This is the default."
 )
 @click.option("--settle", is_flag=True, help="Let the scheduler place all pending pods first: for manifests.")
 @click.option("--no-cures", is_flag=True, help="Do not look for changes that would place the pod.")
@@ -52,29 +70,30 @@ Exit status:
     help="How many decisions the search for changes may make.",
 )
 @tie_break
-@asks_cluster
-@output_form
-def explain(
-    source: ClusterSource,
-    name: str,
-    namespace: str,
-    settle: bool,
-    no_cures: bool,
-    decisions: int,
-    ties: TieRule,
-    output: str,
-) -> None:
-    """Explain one pod, the pods of a workload (deployment/web), or a pod group (podgroup/train).
+@asks_clusters
+@shows_answer
+def explain(source: ClusterSource, shown: ShownAnswer, name: str | None, namespace: str, **given: Any) -> None:
+    """Explain all pending pods, one pod, the pods of a workload (deployment/web), or a pod group (podgroup/train).
+
+    Without a name: the pending pods by reason and by owner, for how long, and the one change after which most of them get a
+    node, counted by decisions of the scheduler. A workload whose pods were not created is explained by what its controller
+    says: a quota or an admission rejects them.
 
     For a pod that has a node: the scores of the nodes that could take it, and which plugin tipped the balance. For a
     pending pod: the nodes by reason with amounts, taints and rules; what the pod waits for; and changes that would place
     it, each tried by a real decision.
     """
-    loaded = replace(source.load(), ties=ties)
-    with own_output():
-        if settle:
+    if given["all_namespaces"] and (name is not None or namespace):
+        refuse("--all-namespaces cannot be used with a name or --namespace; choose one pod, one namespace, or all")
+    options = {"cures": not given["no_cures"], "decisions": given["decisions"]}
+
+    def explained(loaded: LoadedCluster) -> ClusterAnswer:
+        loaded = replace(loaded, ties=given["ties"])
+        if given["settle"]:
             loaded = settled(loaded)
-        answer = explain_named(loaded, name, namespace, cures=not no_cures, decisions=decisions)
-    print_answer(answer, output)
-    if not answer.is_settled:
-        click.get_current_context().exit(1)
+        if name is not None:
+            return explain_named(loaded, name, namespace, **options)
+        with LateBar("explaining") as bar:
+            return explain_pending(loaded, namespace, **options, tell=bar)
+
+    shown.end_with(asked(source, explained))

@@ -1,27 +1,21 @@
 """`mooring plan`: which nodes to add to a cluster, and which can go."""
 
-import sys
+from dataclasses import replace
 from typing import Any
 
 import click
 
+from mooring.answers.plan.plan import Plan
 from mooring.answers.plan.plan import plan as ask_plan
 from mooring.answers.plan.programs import SolverMissing
 from mooring.answers.plan.shrink import ShrinkOptions
-from mooring.cli.answering import (
-    ClusterSource,
-    ShownAnswer,
-    asks_cluster,
-    own_output,
-    shows_answer,
-)
+from mooring.cli.answering import ClusterSource, ShownAnswer, asks_clusters, shows_answer
+from mooring.cli.asked_clusters import asked
 from mooring.cli.options import file_option
 from mooring.cli.refusal import refuse
 from mooring.cli.terminal import LateBar
 from mooring.inputs.arrivals import ArrivalsError
-
-NOT_ALL_FIT = 1
-"""The exit status if pods stay pending."""
+from mooring.inputs.loaded_cluster import LoadedCluster
 
 EPILOG = """
 \b
@@ -37,7 +31,7 @@ Examples:
 \b
 Offers are a YAML list. A node template is as in a manifest, without a name; DaemonSets of the cluster run on new nodes:
   - name: m-large
-    price: 0.41        # for one node, in any unit
+    price: 0.41        # for one node, in any unit (--price-unit names it)
     limit: 20          # the most nodes of it, if there is a limit
     node:
       metadata: {labels: {topology.kubernetes.io/zone: a}}
@@ -57,6 +51,10 @@ With --shrink, many orders of drains are tried, and the best one is carried out 
 broken, every pod is placed again, and no pod is preempted. The best one frees the most nodes, or saves most where all
 nodes have a price: by --prices, or by a label or annotation mooring.dev/price. With SciPy a solver proposes nodes as well.
 The search is bounded by a number of decisions, so that two runs give the same answer; --seconds bounds it by time.
+
+\b
+With several --context or --all-contexts every table has a column for the cluster. A cluster that cannot be read, or that has
+not what is asked about, is a row. The exit status is 1 if one of the clusters gives 1 or has no answer.
 
 \b
 Exit status:
@@ -79,28 +77,33 @@ Exit status:
 @click.option("--shrink", is_flag=True, help="Also find nodes that can be drained and removed.")
 @file_option("--prices", "With --shrink: what nodes cost an hour, by instance type or name (YAML).")
 @click.option(
+    "--price-unit", default="", metavar="TEXT", help="The unit of prices, to show beside them: 'EUR an hour'."
+)
+@click.option(
     "--seconds",
     type=click.FloatRange(min=1),
     metavar="N",
     help="With --shrink: how long the search for nodes that can go may take.",
 )
-@asks_cluster
+@asks_clusters
 @shows_answer
-def plan(source: ClusterSource, shown: ShownAnswer, offer: str | None, shrink: bool, **asked: Any) -> None:
+def plan(source: ClusterSource, shown: ShownAnswer, offer: str | None, shrink: bool, **given: Any) -> None:
     """Find the cheapest nodes on which everything pending fits, or nodes that are not needed."""
     if offer is None and not shrink:
         refuse("nothing to plan: name the nodes that can be added with --offer FILE, or ask with --shrink which can go")
-    options = ShrinkOptions(asked.pop("prices"), asked.pop("seconds"))
+    unit = given.pop("price_unit")
+    options = ShrinkOptions(given.pop("prices"), given.pop("seconds"))
     if not shrink and options != ShrinkOptions():
         refuse("--prices and --seconds are about --shrink: add it, or leave them out")
-    loaded = source.load()
-    try:
-        with own_output(), LateBar("planning") as bar:
-            answer = ask_plan(loaded, offer, shrink=shrink and options, validation=source.validate, tell=bar, **asked)
-    except SolverMissing as error:
-        refuse(error)
-    except ArrivalsError as error:
-        refuse(*error.problems)
-    shown.show(answer, answer.notes)
-    if not answer.fits:
-        sys.exit(NOT_ALL_FIT)
+
+    def planned(loaded: LoadedCluster) -> Plan:
+        try:
+            with LateBar("planning") as bar:
+                tried = {"shrink": shrink and options, "validation": source.validate, "tell": bar}
+                return replace(ask_plan(loaded, offer, **tried, **given), price_unit=unit)
+        except SolverMissing as error:
+            refuse(error)
+        except ArrivalsError as error:
+            refuse(*error.problems)
+
+    shown.end_with(asked(source, planned))

@@ -14,7 +14,7 @@ from mooring.answers.recorded.open_loop import recorded_settings, would_have
 from mooring.answers.recorded.pod_story import PodStory, follow_pod
 from mooring.answers.recorded.replaying import ReplayAnswer
 from mooring.answers.recorded.replaying import replay as replay_runs
-from mooring.cli.answering import output_form, own_output, print_answer, tell_notes, warn
+from mooring.cli.answering import ShownAnswer, own_output, shows_answer, tell_notes, warn
 from mooring.cli.options import config_file, configured, dashboard_port, enable_loaded, plugin_files, registry_with
 from mooring.cli.refusal import refusals, refuse
 from mooring.cli.replay_walk import ReplayWalk, lines_of_user
@@ -36,9 +36,9 @@ EPILOG = """
 \b
 Examples:
   mooring replay ./recording                            does every decision come out as it was recorded?
-  mooring replay ./recording --from 2026-11-15T22:00:00Z --until 2026-11-16T06:00:00Z
+  mooring replay ./recording --since 2026-11-15T22:00:00Z --until 2026-11-16T06:00:00Z
   mooring replay ./recording --pod shop/cart-7d9f       why did this pod land there last night?
-  mooring replay ./recording --step --from 10m          walk through it; `help` lists the commands
+  mooring replay ./recording --step --since 10m         walk through it; `help` lists the commands
   mooring replay ./recording --serve                    look at it in a browser: drag the time line, step, ask
   mooring replay ./recording --until 10m --serve        ... and at the cluster of that moment with kubectl
   mooring replay ./recording --plugin mine.py           a recording of a scheduler that has this plugin
@@ -64,7 +64,7 @@ Exit status:
 )
 @click.argument("directory", metavar="DIR", type=click.Path(path_type=Path))
 @click.option(
-    "--from", "begin", metavar="TIME", help="Begin here: a time (RFC 3339), or a duration from the start: 10m."
+    "--since", "begin", metavar="TIME", help="Begin here: a time (RFC 3339), or a duration from the start: 10m."
 )
 @click.option("--until", "end", metavar="TIME", help="End here.")
 @click.option("--pod", metavar="NS/NAME", help="Tell the story of this pod, and explain its decision.")
@@ -83,7 +83,7 @@ Exit status:
 )
 @config_file
 @plugin_files
-@output_form
+@shows_answer
 def replay(directory: Path, **given: Any) -> None:
     """Run the recording in DIR again (all runs in it, or one run), on its recorded times and as fast as it goes.
 
@@ -112,7 +112,7 @@ class _ReplayFlags:
     open_loop: bool
     config: str | None
     plugins: tuple[str, ...]
-    output: str
+    shown: ShownAnswer
 
     def check(self) -> None:
         """Refuse options that contradict each other."""
@@ -175,9 +175,7 @@ class _Replay:
     def _answer(self, answer: ReplayAnswer | PodStory) -> None:
         for problem in answer.problems:
             warn(problem)
-        print_answer(answer, self._flags.output)
-        if not answer.is_equal:
-            sys.exit(DIFFERENT)
+        self._flags.shown.end_with(answer)
 
     def _notes(self) -> list[str]:
         """Notes about plugins, printed before a replay."""
@@ -219,7 +217,7 @@ class _Replay:
                 )
             except RunFault as fault:
                 refuse(*str(fault).splitlines())
-        print_answer(answer, flags.output)
+        flags.shown.show(answer)
 
     def _serve(self) -> None:
         # Hot: the API server and its client take 0.3 s to import, and most replays need neither.

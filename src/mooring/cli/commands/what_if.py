@@ -1,20 +1,18 @@
 """`mooring what-if`: changes of a cluster, and the difference that they make."""
 
-import sys
 from collections.abc import Iterator
-from functools import partial
 from typing import Any
 
 import click
 
+from mooring.answers.what_if.difference import WhatIf
 from mooring.answers.what_if.question import Change
 from mooring.answers.what_if.question import what_if as ask
-from mooring.cli.answering import ClusterSource, ShownAnswer, asks_cluster, own_output, shows_answer, tell_notes
+from mooring.cli.answering import ClusterSource, ShownAnswer, asks_clusters, shows_answer, tell_notes
+from mooring.cli.asked_clusters import asked
 from mooring.cli.options import configured, enable_loaded
 from mooring.cli.refusal import refuse
 from mooring.inputs.loaded_cluster import LoadedCluster
-
-NOT_ALL_FIT = 1
 
 EPILOG = """
 \b
@@ -24,7 +22,7 @@ Examples:
   mooring what-if --from dump.json --add-nodes 3=node-7 --drain pool=old          new nodes first, then the drain
   mooring what-if --from dump.json --scale Deployment/shop/web=40 -o json | jq .pending
   mooring what-if --from dump.json --apply release.yaml --delete StatefulSet/shop/old-db
-  mooring what-if --from dump.json --config packed.yaml --remove-nodes node-7     with another configuration
+  mooring what-if --from dump.json --switch-config packed.yaml --remove-nodes node-7   another configuration
   mooring what-if --from dump.json --taint pool=batch=dedicated=batch:NoSchedule --label node-7=disk=ssd
 
 \b
@@ -40,12 +38,18 @@ one is lost (`kubectl drain` needs --force to delete it). --remove-nodes asks no
 Nothing is changed in a cluster: all of this is a simulation.
 
 \b
+With several --context or --all-contexts every table has a column for the cluster. A cluster that cannot be read, or that has
+not what is asked about, is a row. The exit status is 1 if one of the clusters gives 1 or has no answer.
+
+\b
 Exit status:
   0  everything fits: all pods that were placed or pending before have a node in the end
   1  a pod does not fit or is lost, or a drain is blocked
   2  the input is invalid
 """
 
+_SWITCH = "switch-config"
+"""The flag of the change that Python calls `config`: --config is the configuration before all changes."""
 _NODES = "NODE|SELECTOR"
 _OBJECT = "KIND/[NS/]NAME"
 _OPTIONS = (
@@ -57,12 +61,9 @@ _OPTIONS = (
     ("scale", f"{_OBJECT}=N", "Give a Deployment, StatefulSet, ReplicaSet or Job N pods."),
     ("apply", "FILE", "Create or change the objects of a file or folder, as kubectl apply does."),
     ("delete", _OBJECT, "Delete an object with what belongs to it."),
-    ("config", "FILE", "From here on the scheduler has this KubeSchedulerConfiguration (v1)."),
+    (_SWITCH, "FILE", "From here on the scheduler has this KubeSchedulerConfiguration (v1)."),
     ("taint", f"{_NODES}=key[=value]:Effect", "Taint these nodes; a - at the end removes the taint."),
     ("label", f"{_NODES}=key=value", "Label these nodes; key- at the end removes the label."),
-)
-_present_config = click.option(
-    "--present-config", "config", metavar="FILE", help="The KubeSchedulerConfiguration (v1) before all changes."
 )
 _ORDER = "mooring.changes"
 
@@ -85,12 +86,11 @@ def _changes(command: Any) -> Any:
 
 
 def _parameter(name: str) -> str:
-    """The name of the parameter: `config` is that of the configuration before the changes."""
     return f"change_{name.replace('-', '_')}"
 
 
 @click.command(cls=ChangesInOrder, epilog=EPILOG, short_help="Change a cluster in a simulation: what moves, what fits?")
-@partial(asks_cluster, configuration=_present_config)
+@asks_clusters
 @_changes
 @shows_answer
 def what_if(source: ClusterSource, shown: ShownAnswer, **values: tuple[str, ...]) -> None:
@@ -104,12 +104,11 @@ def what_if(source: ClusterSource, shown: ShownAnswer, **values: tuple[str, ...]
     if not given:
         names = ", ".join(f"--{name}" for name, _, _ in _OPTIONS)
         refuse(f"no change: name at least one, such as --drain NODE; the changes are {names}")
-    loaded = source.load()
-    with own_output():
-        answer = ask(loaded, [_prepared(loaded, *change) for change in given], source.validate)
-    shown.show(answer)
-    if not answer.fits:
-        sys.exit(NOT_ALL_FIT)
+
+    def changed(loaded: LoadedCluster) -> WhatIf:
+        return ask(loaded, [_prepared(loaded, *change) for change in given], source.validate)
+
+    shown.end_with(asked(source, changed))
 
 
 def _in_order(order: list[str], values: dict[str, tuple[str, ...]]) -> Iterator[Change]:
@@ -118,7 +117,8 @@ def _in_order(order: list[str], values: dict[str, tuple[str, ...]]) -> Iterator[
     left = {parameter: iter(values[parameter]) for parameter in names}
     for parameter in order:
         if parameter in names:
-            yield names[parameter], next(left[parameter])
+            name = names[parameter]
+            yield "config" if name == _SWITCH else name, next(left[parameter])
 
 
 def _prepared(loaded: LoadedCluster, name: str, value: str) -> Change:
