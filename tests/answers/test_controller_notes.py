@@ -107,6 +107,14 @@ def test_a_workload_that_lacks_some_of_its_pods_says_why() -> None:
     assert (full.summary(), full.exit_status) == (["Deployment web: 1 pod on nodes, 0 pending"], 0)
 
 
+def test_a_dump_without_messages_still_says_that_the_controller_failed() -> None:
+    """As in an anonymous dump."""
+    answer = told("deployment/web", *DEPLOYMENT, an_event("ReplicaSet", "web-1", message=""))
+    assert answer.summary()[1] == (
+        "It should have 3 pods, and its controller could not create them: FailedCreate; the input has no message"
+    )
+
+
 NOTHING = {
     "replicas of 0": ("deployment/web", a_workload("Deployment", "web", replicas=0), "spec.replicas is 0"),
     "a suspended Job": ("job/j", a_workload("Job", "j", suspend=True), "spec.suspend is true"),

@@ -108,7 +108,8 @@ def missing_words(loaded: LoadedCluster, workload: Workload, existing: int, note
     wants = "It should have pods" if wanted is None else f"It should have {count(wanted, 'pod')}"
     if notes:
         them = "the others" if existing else "them"
-        return f"{wants}, and its controller could not create {them}: {notes[0].message}"
+        said = notes[0].message or f"{notes[0].reason}; the input has no message"
+        return f"{wants}, and its controller could not create {them}: {said}"
     return f"{wants}, and nothing says why there are none: {_unsaid(loaded, workload)}"
 
 

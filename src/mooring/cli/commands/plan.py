@@ -99,8 +99,10 @@ def plan(source: ClusterSource, shown: ShownAnswer, offer: str | None, shrink: b
     def planned(loaded: LoadedCluster) -> Plan:
         try:
             with LateBar("planning") as bar:
-                tried = {"shrink": shrink and options, "validation": source.validate, "tell": bar}
-                return replace(ask_plan(loaded, offer, **tried, **given), price_unit=unit)
+                answer = ask_plan(
+                    loaded, offer, shrink=shrink and options, validation=source.validate, tell=bar, **given
+                )
+                return replace(answer, price_unit=unit)
         except SolverMissing as error:
             refuse(error)
         except ArrivalsError as error:
