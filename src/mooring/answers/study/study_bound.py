@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from mooring.answers.experiments.node_use import fitting_nodes
 from mooring.answers.study.allocation_bound import Mask, PodsAndNodes, most_allocated
 from mooring.answers.study.study_arrivals import arriving_pods
 from mooring.answers.study.study_inputs import StudyInputs
@@ -15,6 +14,7 @@ from mooring.answers.study.study_plan import StudyPlan
 from mooring.cluster.cluster import Cluster
 from mooring.cluster.columns.resource_amounts import NOWHERE
 from mooring.model.pod import Pod
+from mooring.sim.fragmentation import fitting_nodes
 from mooring.sim.one_by_one import OneByOne
 
 EXACT, RELAXATION = "exact", "relaxation"

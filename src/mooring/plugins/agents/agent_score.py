@@ -60,7 +60,7 @@ class AgentScore(TotalsPlugin):
         return totals
 
     def _asked(self, context: SchedulingContext, rows: Rows) -> Action:
-        """What the policy answers: a place that is open, or weights."""
+        """The answer of the policy: a place that is open, or weights."""
         observation = self.observer.observe(context.nodes, context.pod, rows)
         action = self.policy(observation)
         if action is None or self.action == WEIGHTS:
