@@ -179,7 +179,7 @@ class _Listing:
             async with self._turn:
                 pages = await self._in_any_version(spec, version)
         except ApiError as fault:
-            self._note_refusal(spec, fault)
+            self._noterefusal(spec, fault)
             return
         self._lists.pages[spec] = pages
         self._lists.versions[spec] = _metadata(pages[0], path_of(spec)).resource_version or ""
@@ -236,7 +236,7 @@ class _Listing:
             raise LiveSourceError(f"{self._lists.server}: the lists have more than {MAX_BYTES} bytes")
         return page
 
-    def _note_refusal(self, spec: KindSpec, fault: ApiError) -> None:
+    def _noterefusal(self, spec: KindSpec, fault: ApiError) -> None:
         """Go on without a resource that the server does not show. Raises the fault if decisions cannot do without it."""
         if fault.code == 403 and spec in REQUIRED:
             text = f"you may not list {spec.resource}, and there is no answer without them"
@@ -254,7 +254,7 @@ class _Listing:
             asked = {"fieldSelector": "involvedObject.kind=Pod"}
             pages = await self._pages(EVENTS, asked, PAGE_SIZE, MAX_EVENT_PAGES)
         except ApiError as fault:
-            self._note_refusal(EVENTS, fault)
+            self._noterefusal(EVENTS, fault)
             return
         self._lists.pages[EVENTS] = pages
         self._lists.events_are_cut = bool(_metadata(pages[-1], path_of(EVENTS)).token)
@@ -327,7 +327,7 @@ def read_live(
 ) -> tuple[Manifests, list[str]]:
     """The objects of a live cluster, and notes for the user. Raises LiveSourceError."""
     connection = connection_to(kubeconfig, context)
-    lists = _run(_list_all(connection, on_progress))
+    lists = run_to_end(_list_all(connection, on_progress))
     header = DumpHeader(
         has_all_pods=True,
         taken_at=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
@@ -384,7 +384,7 @@ def _homeless(manifests: Manifests) -> list[str]:
     return [f"{gone} pods are bound to nodes that do not exist; they take no room"] if gone else []
 
 
-def _run(work: Coroutine[Any, Any, T]) -> T:
+def run_to_end(work: Coroutine[Any, Any, T]) -> T:
     """Run to the end, in a thread of its own if this one has an event loop already, as in a notebook."""
     try:
         asyncio.get_running_loop()
@@ -400,12 +400,13 @@ async def _list_all(connection: ConnectionSettings, on_progress: OnProgress | No
         async with ApiClient(connection, "mooring-answers") as client:
             return await list_cluster(client, connection.server, on_progress)
     except ApiError as fault:
-        raise LiveSourceError(_refusal(connection.server, fault)) from fault
+        raise LiveSourceError(refusal(connection.server, fault)) from fault
     except (Unanswered, CredentialsError) as fault:
         raise LiveSourceError(f"{connection.server}: {fault}") from fault
 
 
-def _refusal(server: str, fault: ApiError) -> str:
+def refusal(server: str, fault: ApiError) -> str:
+    """The sentence for a fault that the server answered with."""
     if fault.code == 401:
         return f"{server}: the server does not accept the credentials (401); check the user of the context"
     return f"{server}: {fault.message} ({fault.code})"

@@ -14,14 +14,30 @@ from mooring.cli.answering import (
     asks_cluster,
     own_output,
     shows_answer,
+    tell_notes,
 )
 from mooring.cli.options import file_option
 from mooring.cli.refusal import refuse
 from mooring.cli.terminal import LateBar
 from mooring.inputs.arrivals import ArrivalsError
+from mooring.inputs.input_errors import LiveSourceError
 
 NOT_ALL_FIT = 1
 """The exit status if pods stay pending."""
+
+
+def _live_offers(source: ClusterSource) -> list[dict[str, Any]]:
+    """The NodePools and NodeClaims of the live cluster."""
+    # Hot: the client of the API takes 0.1 s to import, and most questions are about files.
+    from mooring.inputs.live_offers import read_live_offers
+
+    try:
+        objects, notes = read_live_offers(source.kubeconfig, source.context)
+    except LiveSourceError as fault:
+        refuse(fault)
+    tell_notes(notes)
+    return objects
+
 
 EPILOG = """
 \b
@@ -30,6 +46,8 @@ Examples:
   mooring plan --offer offers.yaml --from dump.json --apply web.yaml    ... and for what I am about to apply?
   mooring plan --offer offers.yaml --from dump.json --arrivals day.yaml ... for the busiest moment of a day?
   mooring plan --offer offers.yaml --from dump.json --at-once       ... if I add all of them at the same time?
+  mooring plan --offer nodepools.yaml --offer types.json            ... of what Karpenter may add, at the prices of the types?
+  mooring plan --context prod --offers-of-cluster --offer types.json    ... with the NodePools of the live cluster?
   mooring plan --shrink --from dump.json                            which nodes can go?
   mooring plan --offer offers.yaml --from dump.json --html plan.html    tables and plots to look at, to print or to send
   mooring plan --offer offers.yaml --from dump.json -o json | jq '.add[] | {step, offer, count}'
@@ -43,6 +61,17 @@ Offers are a YAML list. A node template is as in a manifest, without a name; Dae
       metadata: {labels: {topology.kubernetes.io/zone: a}}
       status: {allocatable: {cpu: "16", memory: 64Gi, pods: "110"}}
   - {name: more, price: 0.2, like: node-7}    # like a node of the cluster
+
+\b
+Other files are recognised by their content, and put together:
+  NodePools of Karpenter      requirements, taints, labels, limits and weight; types come from one of the next two, or else
+                              from the nodes of the cluster
+  instance types, JSON        as Karpenter's kwok provider reads them: name, offerings (zone, capacity type, price),
+                              architecture, operatingSystems, resources
+  instance types, CSV         a row for each offering: name, price, zone, capacityType, architecture, operatingSystem, and a
+                              column for each resource (cpu, memory, nvidia.com/gpu, ...)
+  cluster-autoscaler          its Deployment with --nodes=MIN:MAX:NAME; a Node of the file or of the cluster is the template
+  OpenCost's CSV              prices an hour (MarketPriceHourly) for offers that have none
 
 \b
 Pods that fit on the present nodes go there first. The scheduler itself decides in a simulation whether the rest fits on
@@ -67,7 +96,18 @@ Exit status:
 
 
 @click.command(epilog=EPILOG, short_help="Which nodes to add at least cost, and which can go.")
-@file_option("--offer", "The nodes that can be added, with prices and limits (YAML, see below).")
+@file_option(
+    "--offer",
+    "The nodes that can be added, with prices and limits: Mooring's own list, NodePools and instance types of Karpenter, "
+    "node groups of cluster-autoscaler, prices of OpenCost (see below). Can be given several times.",
+    multiple=True,
+)
+@click.option(
+    "--offers-of-cluster",
+    "live_offers",
+    is_flag=True,
+    help="Offer what the NodePools of the live cluster allow as well.",
+)
 @click.option(
     "--apply",
     multiple=True,
@@ -86,17 +126,23 @@ Exit status:
 )
 @asks_cluster
 @shows_answer
-def plan(source: ClusterSource, shown: ShownAnswer, offer: str | None, shrink: bool, **asked: Any) -> None:
+def plan(source: ClusterSource, shown: ShownAnswer, offer: tuple[str, ...], shrink: bool, **asked: Any) -> None:
     """Find the cheapest nodes on which everything pending fits, or nodes that are not needed."""
-    if offer is None and not shrink:
+    live_offers = asked.pop("live_offers")
+    if not offer and not live_offers and not shrink:
         refuse("nothing to plan: name the nodes that can be added with --offer FILE, or ask with --shrink which can go")
     options = ShrinkOptions(asked.pop("prices"), asked.pop("seconds"))
     if not shrink and options != ShrinkOptions():
         refuse("--prices and --seconds are about --shrink: add it, or leave them out")
+    if live_offers and source.sources:
+        refuse("--offers-of-cluster asks a live cluster: leave --from out, or name a file of NodePools with --offer")
     loaded = source.load()
+    offers = [*offer, *(_live_offers(source) if live_offers else ())]
     try:
         with own_output(), LateBar("planning") as bar:
-            answer = ask_plan(loaded, offer, shrink=shrink and options, validation=source.validate, tell=bar, **asked)
+            answer = ask_plan(
+                loaded, offers or None, shrink=shrink and options, validation=source.validate, tell=bar, **asked
+            )
     except SolverMissing as error:
         refuse(error)
     except ArrivalsError as error:
