@@ -60,7 +60,7 @@ ROOMS: dict[str, tuple[tuple[str, ...], ...]] = {
     "controllers": (("lifecycle", "nodes"), ("workloads",), ("storage",)),
     "dashboard": (("views",), ("questions", "timeline"), ("serving",)),
     "framework": (("config",), ("contract",), ("profile",), ("kept",), ("attempts",)),
-    "inputs": (("dumps", "traces"),),
+    "inputs": (("dumps", "offers", "traces"),),
     "plugins": (("nodes", "resources", "affinity", "volumes", "devices", "preemption", "agents"),),
     "scheduler": (("groups",),),
     "serve": (("pages", "lease"),),

@@ -7,8 +7,11 @@ import numpy as np
 from mooring.plugin import (
     SKIP,
     Codes,
+    DeviceShares,
+    DeviceSharing,
     FilterPlugin,
     Handle,
+    Node,
     Pod,
     PodPart,
     PreBindPlugin,
@@ -29,13 +32,13 @@ from mooring.plugin import (
 )
 
 from .devices import EMPTY, LARGEST, MODEL, GpuDevices, fullest
-from .requests import GPU_COUNT, GPU_INDEX, GPU_MILLI, GPU_MODEL, GpuRequest, request_in
+from .requests import GPU_COUNT, GPU_INDEX, GPU_MILLI, GPU_MODEL, WHOLE, GpuRequest, gpu_count, request_in, request_of
 
 NO_MODEL, NO_ROOM = 1, 2
 BEST, WORST, RANDOM = "best", "worst", "random"
 
 
-class GpuShare(PreFilterPlugin, FilterPlugin, ReservePlugin, PreBindPlugin):
+class GpuShare(PreFilterPlugin, FilterPlugin, ReservePlugin, PreBindPlugin, DeviceSharing):
     """Filter keeps pods off nodes without a fitting GPU. Reserve chooses the GPUs, and PreBind writes them to the pod.
 
     Arguments: `deviceChoice` says which GPU of the node a share gets: `best` (the one with the least room, the default),
@@ -44,12 +47,20 @@ class GpuShare(PreFilterPlugin, FilterPlugin, ReservePlugin, PreBindPlugin):
     """
 
     name = "GpuShare"
+    device_resource, device_size = GPU_MILLI, WHOLE
     shape_annotations = (GPU_MILLI, GPU_COUNT, GPU_MODEL, GPU_INDEX)
 
     def __init__(self, args: Any, handle: Handle) -> None:
         self._choice: str = (args or {}).get("deviceChoice", BEST)
         self._profile = handle.profile_name
         self.devices = GpuDevices.shared(handle.services)
+
+    def device_request(self, pod: Pod) -> DeviceShares:
+        request = request_of(pod.metadata.annotations or {})
+        return DeviceShares(request.milli, request.count)
+
+    def device_count(self, node: Node) -> int:
+        return gpu_count(node)
 
     @reads(Reads.SHAPE, PodPart.ANNOTATIONS)
     def pre_filter(self, context: SchedulingContext) -> Skip | None:

@@ -23,6 +23,7 @@ from mooring.cluster.nodes.table import NodeTable
 from mooring.cluster.pods.group_tree import GroupName
 from mooring.framework.attempts.fit_errors import RejectedAttempt
 from mooring.framework.contract.context import CycleState, SchedulingContext
+from mooring.framework.contract.device_sharing import DeviceShares, DeviceSharing
 from mooring.framework.contract.events import (
     ANYTHING,
     ASSIGNED_POD,
@@ -132,7 +133,7 @@ __all__ += ["Handle", "NodeView", "PlacementView", "PlainPlugin", "Plugin", "Pod
 __all__ += ["BindPlugin", "FilterPlugin", "PermitPlugin", "PlacementGeneratePlugin", "PlacementScorePlugin"]
 __all__ += ["PostBindPlugin", "PostFilterPlugin", "PreBindPlugin", "PreEnqueuePlugin", "PreFilterExtensions"]
 __all__ += ["PreFilterPlugin", "PreScorePlugin", "QueueSortPlugin", "ReservePlugin", "ScorePlugin"]
-__all__ += ["PlacementFeasiblePlugin", "PodGroupPostFilterPlugin", "TotalsPlugin"]
+__all__ += ["DeviceShares", "DeviceSharing", "PlacementFeasiblePlugin", "PodGroupPostFilterPlugin", "TotalsPlugin"]
 
 # Arguments of the points, and what an answer depends on.
 __all__ += ["CycleState", "FitError", "Need", "PodGroupAssignments", "PodGroupContext", "PodGroupPlacement", "PodPart"]

@@ -1,7 +1,8 @@
 """Bounds of what pods can get: exact ones agree with brute force, and relaxations are never below."""
 
+from dataclasses import replace
 from fractions import Fraction
-from itertools import product
+from itertools import combinations, product
 from types import SimpleNamespace
 
 import numpy as np
@@ -11,7 +12,13 @@ from hypothesis import strategies as st
 
 from how_many import examples
 from mooring.answers.study import allocation_bound
-from mooring.answers.study.allocation_bound import AllocationBound, PodsAndNodes, cut_weights, most_allocated
+from mooring.answers.study.allocation_bound import (
+    AllocationBound,
+    PodsAndNodes,
+    SharedDevices,
+    cut_weights,
+    most_allocated,
+)
 
 
 def a_problem(
@@ -116,3 +123,68 @@ def test_a_search_that_ends_early_still_has_a_bound(monkeypatch: pytest.MonkeyPa
         found = SimpleNamespace(x=None if x is None else np.array(x), status=1, mip_dual_bound=dual)
         monkeypatch.setattr(allocation_bound, "whole_program", lambda *asked, found=found: found)
         assert most_allocated(problem, 0) == told
+
+
+# ---- pods that share devices
+
+
+def on_devices(pods: list[tuple[int, int, int]], devices: list[int]) -> PodsAndNodes:
+    """Pods as (how many, share of each device in tenths, number of devices), and nodes as numbers of devices."""
+    _, shares, taken = zip(*pods, strict=True)
+    problem = a_problem([(many, [share * number]) for many, share, number in pods], [[10 * each] for each in devices])
+    shared = SharedDevices(10, *(np.array(each, np.int64) for each in (shares, taken, devices)))
+    return replace(problem, devices=shared)
+
+
+def most_on_devices(problem: PodsAndNodes) -> int:
+    """Every pod on every set of devices of every node, or nowhere."""
+    devices = problem.devices
+    assert devices is not None
+    pods = [template for template, count in enumerate(problem.counts.tolist()) for _ in range(count)]
+    choices = [
+        [
+            None,
+            *((n, some) for n, d in enumerate(devices.devices) for some in combinations(range(d), devices.counts[t])),
+        ]
+        for t in pods
+    ]
+    best = 0
+    for places in product(*choices):
+        used: dict[tuple[int, int], int] = {}
+        for template, place in zip(pods, places, strict=True):
+            node, some = place if place is not None else (0, ())
+            for device in some:
+                used[node, device] = used.get((node, device), 0) + int(devices.shares[template])
+        if all(each <= devices.size for each in used.values()):
+            best = max(best, sum(used.values()))
+    return best
+
+
+@pytest.mark.parametrize(
+    ("pods", "devices", "bound"),
+    [
+        ([(3, 6, 1)], [2], 12),
+        ([(5, 4, 1)], [2], 16),
+        ([(2, 6, 1), (1, 10, 1)], [2], 16),
+        ([(1, 6, 1), (1, 10, 2)], [2], 20),
+        ([(4, 10, 1)], [2, 1], 30),
+    ],
+    ids=["one on each", "two on each", "a whole one beside a share", "both or one", "whole ones"],
+)
+def test_shares_of_devices_that_do_not_fit_together_bound_what_pods_get(
+    pods: list[tuple[int, int, int]], devices: list[int], bound: int
+) -> None:
+    problem = on_devices(pods, devices)
+    assert most_allocated(problem, 0).amount == most_on_devices(problem) == bound
+    assert most_allocated(problem, 0).is_exact == all(share == 10 for _, share, _ in pods)
+    assert most_allocated(replace(problem, devices=None), 0).amount >= bound
+
+
+@given(st.data())
+@settings(max_examples=examples(60))
+def test_bounds_over_devices_are_never_below_brute_force(data: st.DataObject) -> None:
+    share = st.integers(1, 10).map(lambda each: (each, 1)) | st.integers(1, 2).map(lambda number: (10, number))
+    pods = [(data.draw(st.integers(1, 2)), *data.draw(share)) for _ in range(data.draw(st.integers(1, 2)))]
+    problem = on_devices(pods, data.draw(st.lists(st.integers(1, 2), min_size=1, max_size=2)))
+    best, plain = most_on_devices(problem), most_allocated(replace(problem, devices=None), 0).amount
+    assert best <= most_allocated(problem, 0).amount <= plain

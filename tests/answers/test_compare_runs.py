@@ -19,7 +19,6 @@ from mooring.answers.experiments import compared_run, workers
 from mooring.answers.experiments import workers as dask_workers
 from mooring.answers.experiments.compared_run import HOUR_NS, RunInputs, RunResult, run_once
 from mooring.answers.experiments.figures import RunFigures, UseFigures, WaitFigures
-from mooring.answers.experiments.node_use import FragmentationGauge
 from mooring.answers.experiments.placement_table import placements_digest, unpack
 from mooring.answers.experiments.run_plan import RunPlan
 from mooring.answers.experiments.workers import RunFault
@@ -34,6 +33,7 @@ from mooring.kit.version import VERSION
 from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
 from mooring.model.workloads import ReplicationController, Service
+from mooring.sim.fragmentation import FragmentationGauge
 from mooring.state.scheduler_assembly import all_plugins
 
 

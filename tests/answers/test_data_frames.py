@@ -1,5 +1,6 @@
 """`to_frame`: tables of numbers, with units in the names of columns, that say what the JSON of the answer says."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,8 @@ ZONE = "topology.kubernetes.io/zone"
 GI = 1024**3
 DTYPES = {"string", "Int64", "float64", "boolean", "datetime64[ns, UTC]"}
 GROUPS = {"GenericWorkload": True}
+AMOUNT = re.compile(r"-?[0-9][0-9.,]*(m|[KMGT]i?|%|s|ms)?")
+"""A number as a text, perhaps with a unit."""
 
 
 @pytest.fixture(scope="module")
@@ -327,6 +330,8 @@ def test_every_table_of_every_answer_has_dtypes_that_do_not_depend_on_rows(crowd
             frame = answer.to_frame(name)
             assert {str(kind) for kind in frame.dtypes} <= DTYPES, (type(answer), name)
             assert len(set(frame.columns)) == len(frame.columns)
+            texts = [text for column in frame.select_dtypes("string") for text in frame[column].dropna()]
+            assert [text for text in texts if AMOUNT.fullmatch(text)] == [], (type(answer), name)
     assert list(answers[0].to_frame().columns) == list(answers[1].to_frame().columns)
     assert dtypes(answers[0].to_frame()) == dtypes(answers[1].to_frame())
 

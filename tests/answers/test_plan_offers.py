@@ -8,11 +8,12 @@ import pytest
 from written import Written, a_node, a_pod
 
 from device_building import a_device, a_slice
-from mooring.answers.plan.offers import MAX_BYTES, NodeOffer, read_offers
+from mooring.answers.plan.offers import NodeOffer, read_offers
 from mooring.answers.plan.plan import plan
 from mooring.inputs.field_checks import Validation
 from mooring.inputs.input_errors import InputError
 from mooring.inputs.loaded_cluster import load
+from mooring.inputs.offers import offer_files
 from mooring.model.devices import ResourceSlice
 from mooring.model.node import Node
 from mooring.model.storage import CSINode
@@ -56,14 +57,15 @@ def test_limits_from_nothing_to_100_000_are_taken() -> None:
     assert problems([an_offer(limit=100_001)]) == ["offers[0].limit: Invalid value: 100001: must be from 0 to 100000"]
 
 
-def test_a_file_has_at_most_4_mebibytes(tmp_path: Path) -> None:
+def test_files_have_at_most_64_mebibytes_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert offer_files.MAX_BYTES == 64 * 1024 * 1024
     path = tmp_path / "offers.yaml"
-    entry = '- {name: x, price: 1, node: {status: {allocatable: {pods: "1"}}}}\n'
-    path.write_text(entry + "#" * (4 * 1024 * 1024 - len(entry)))
+    path.write_text('- {name: x, price: 1, node: {status: {allocatable: {pods: "1"}}}}\n')
+    size = path.stat().st_size
+    monkeypatch.setattr(offer_files, "MAX_BYTES", size)
     assert len(read_offers(path, load([a_node("there")]))) == 1
-    path.write_text(entry + "#" * (4 * 1024 * 1024 - len(entry) + 1))
-    assert problems(path) == [f"{path}: the file has more than {MAX_BYTES} bytes; write fewer offers"]
-    assert problems(str(path))[0].startswith(f"{path}: the file has more than 4194304 bytes")
+    monkeypatch.setattr(offer_files, "MAX_BYTES", size - 1)
+    assert problems(path) == [f"{path}: all input together has more than {size - 1} bytes; give fewer files"]
 
 
 def test_other_forms_are_refused() -> None:

@@ -286,3 +286,13 @@ def test_a_daemon_set_does_not_take_the_pod_of_another_for_its_own() -> None:
     agents = [*a_daemon_set("one", ["a-1"]), *a_daemon_set("two", [], nodeSelector={"disk": "ssd"})]
     answer = ask(NODES[0], agents, changes=[("label", "a-1=disk=ssd")])
     assert [(each.key, each.node) for each in answer.placed] == [("default/two-a-1", "a-1")] and not answer.gone
+
+
+def test_the_price_of_nodes_is_told_with_its_unit_if_all_nodes_have_one() -> None:
+    price = {"mooring.dev/price": "0.4"}
+    nodes = [a_zone_node(name, "a", **price) for name in ("a-1", "a-2")]
+    answer = ask(*nodes, changes=[("remove-nodes", "a-1")])
+    told = "Nodes cost 0.8 an hour before and 0.4 an hour after: 0.4 less an hour, 292 less a month (730 hours)."
+    assert told in answer.summary()
+    assert answer.to_dict()["cost"] == {"before": 0.8, "after": 0.4, "difference": -0.4, "differenceAMonth": -292}
+    assert "cost" not in ask(*nodes, *NODES[2:], changes=[("remove-nodes", "a-1")]).to_dict()

@@ -137,9 +137,9 @@ def test_problems_of_offers_applied_files_and_arrivals_are_told_at_once(tmp_path
     ran = mooring("plan", "--from", cluster, *files)
     assert (ran.code, ran.out) == (2, "")
     assert [line.removeprefix(f"{tmp_path}/").split(": ")[0] for line in ran.complaints] == [
-        "o.yaml:2",
-        "o.yaml:3",
         "a.yaml:5",
         "b.yaml:5",
         "day.yaml:1",
+        "o.yaml:2",
+        "o.yaml:3",
     ]

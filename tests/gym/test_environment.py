@@ -13,6 +13,8 @@ import mooring.gym
 from mooring.embedded.embedded_cluster import EmbeddedSettings
 from mooring.framework import config as configuration
 from mooring.inputs.loaded_cluster import load
+from mooring.plugin import NodeView, PlainPlugin, Pod
+from mooring.plugins.agents.observation import DecisionObserver
 from mooring.sim.simulation import Simulation
 from virtual_cluster import VirtualCluster
 
@@ -94,6 +96,39 @@ def test_rows_of_an_observation_are_nodes_by_name_in_parts_of_the_largest_node()
     number = int(info["pod"].rpartition("p")[2])
     assert observation["pod"].tolist() == [(1 + number % 4) / 32, (1 + number % 3) / 64]
     assert info["action_mask"].tolist() == [1, 1, 1, 1]
+
+
+def test_filters_run_once_a_step_and_observations_that_follow_changes_are_those_of_a_fresh_look() -> None:
+    asked: list[tuple[str, str]] = []
+
+    class Counted(PlainPlugin):
+        name = "Counted"
+
+        def filter(self, pod: Pod, node: NodeView) -> str | None:
+            asked.append((pod.name, node.name))
+            return None
+
+    def look(outcome: mooring.gym.StepOutcome) -> float:
+        fresh.append(DecisionObserver().observe(outcome.nodes, outcome.pod, slice(0, 3))["nodes"])
+        return 0.0
+
+    config = {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "profiles": [{"plugins": {"multiPoint": {"enabled": [{"name": "Counted"}]}}}],
+    }
+    fresh: list[Any] = []
+    env = an_env(plugins=[Counted], config=config, reward=look)
+    env.action_space.seed(5)
+    observation, info = env.reset(seed=1)
+    seen = [observation["nodes"]]
+    for _ in range(11):
+        observation, *_, info = env.step(env.action_space.sample(info["action_mask"]))
+        seen.append(observation["nodes"])
+    assert sorted(asked) == sorted({*asked})
+    assert {pod for pod, _ in asked} == {f"p{at}" for at in range(12)}
+    assert [each.tolist() for each in seen[1:]] == [each.tolist() for each in fresh]
+    assert seen[0].tolist() != seen[1].tolist(), "an observation stays as it was shown"
 
 
 def test_an_action_chooses_the_node_and_the_next_observation_shows_it() -> None:

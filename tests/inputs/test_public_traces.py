@@ -102,7 +102,8 @@ def test_azure_vms_are_fractions_of_a_machine_of_a_hundred_cpus(tmp_path: Path) 
     vms = "vmId,tenantId,vmTypeId,priority,starttime,endtime\n7,1,5,1,-0.5,0.5\n8,1,5,0,1.5,\n"
     pods = read_trace_pods(table(tmp_path, vms), AZURE_PACKING, table(tmp_path, types, "types.csv"))
     assert requests(pods) == [{"cpu": "12500m", "memory": str(25 << 30)}] * 2, "the first machine of a type counts"
-    assert (pods.at_ns, pods.run_ns) == ([0, 2 * 86400 * S], [86400 * S, None])
+    day = 86400 * S
+    assert (pods.at_ns, pods.run_ns) == ([0, 3 * day // 2], [day // 2, None]), "a VM of before the trace is there at 0"
     assert [pod.priority for pod in pods.pods()] == [-1, 0], "0 is the high priority"
     with pytest.raises(TraceError, match="needs a second table with vmTypeId: name it with `types`"):
         read_trace_pods(table(tmp_path, vms), AZURE_PACKING)
@@ -125,6 +126,13 @@ time,type,collection_id,instance_index,priority,collection_type,resource_request
     assert (pods.names, pods.at_ns, pods.run_ns) == (["1-0", "1-1"], [0, 2 * S], [7 * S, None])
     assert requests(pods)[0] == {"cpu": "1000m", "memory": str(2 << 30)}
     assert [pod.priority for pod in pods.pods()] == [200, 0]
+    lines = text.splitlines()
+    shuffled = "\n".join([lines[0], *reversed(lines[1:])])
+    again = read_trace_pods(table(tmp_path, shuffled), GOOGLE_2019)
+    assert (again.names, again.at_ns, again.run_ns) == (pods.names, pods.at_ns, pods.run_ns), "exports have no order"
+    late = f"{lines[0]}\n5,0,1,0,0,0,0.1,0.1\n{2**63 - 1},6,1,0,0,0,0.1,0.1\n{2**63 - 1},0,2,0,0,0,0.1,0.1\n"
+    stays = read_trace_pods(table(tmp_path, late), GOOGLE_2019)
+    assert (stays.names, stays.run_ns) == (["1-0"], [None]), "2^63 - 1 is any time after the trace"
     machines = "time,machine_id,type,capacity_cpus,capacity_memory\n0,9,1,0.5,0.25\n3,9,2,,\n4,9,1,0.5,0.25\n"
     (node,) = read_trace_nodes(table(tmp_path, machines), GOOGLE_2019)
     assert node.status.allocatable == {"cpu": "50000m", "memory": str(25 << 30), "pods": "1000"}
@@ -143,6 +151,27 @@ def test_problems_have_their_lines(tmp_path: Path) -> None:
         read_trace_pods(table(tmp_path, "name,cpu_milli,memory_mib\n"), OPENB)
     with pytest.raises(TraceError, match=r"^/nowhere\.csv: cannot be read: No such file or directory$"):
         read_trace_nodes("/nowhere.csv", OPENB)
+
+
+@pytest.mark.parametrize(
+    ("header", "published"),
+    [
+        (
+            PAI_TASKS.pods.header,
+            "job_name,task_name,inst_num,status,start_time,end_time,plan_cpu,plan_mem,plan_gpu,gpu_type",
+        ),
+        (
+            PAI_INSTANCES.pods.header,
+            "job_name,task_name,inst_name,worker_name,inst_id,status,start_time,end_time,machine",
+        ),
+        (PAI_TASKS.nodes and PAI_TASKS.nodes.header, "machine,gpu_type,cap_cpu,cap_mem,cap_gpu"),
+        (AZURE_PACKING.pods.header, "vmId,tenantId,vmTypeId,priority,starttime,endtime"),
+        (AZURE_PACKING.pods.join_header, "id,vmTypeId,machineId,core,memory,hdd,ssd,nic"),
+    ],
+    ids=["tasks of 2020", "instances of 2020", "machines of 2020", "requests for VMs", "types of VMs"],
+)
+def test_columns_stand_in_the_published_order(header: tuple[str, ...], published: str) -> None:
+    assert ",".join(header) == published
 
 
 def test_every_format_says_where_to_get_it() -> None:

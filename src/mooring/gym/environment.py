@@ -13,10 +13,8 @@ from typing import Any, TypedDict, Unpack
 import gymnasium
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
 from mooring.cluster.nodes.table import NodeTable
-from mooring.framework.attempts.attempt import PodRejected
 from mooring.framework.attempts.runner import Runner
 from mooring.framework.config.types import KubeSchedulerConfiguration, PluginConfig, PluginEntry
 from mooring.framework.kept.feasible import PASSED
@@ -120,16 +118,16 @@ class SchedulingEnv(gymnasium.Env[Observation, Any]):
         pod, simulated = self._next, self._day.simulated
         if pod is None:
             raise RuntimeError("the episode is over, or has not begun: call reset()")
-        refused = self._kind == NODE and chosen(action, self._observation["action_mask"]) is None
+        told = chosen(action, self._observation["action_mask"]) if self._kind == NODE else action
         evicted = len(simulated.evictions)
-        self._attempt(action)
+        self._attempt(told)
         bound = simulated.scheduler.placed(pod.id)
         node = bound.spec.node_name if bound is not None else None
         passed_s, preempted = simulated.passed_ns() / NS_PER_S, len(simulated.evictions) - evicted
         reward = float(self._reward(StepOutcome(pod, node, self._table(), passed_s, preempted)))
         goes_on = self._advance()
         is_truncated = not goes_on and self._until_ns is not None and self._day.has_more()
-        info = self._info(refused)
+        info = self._info(told is None)
         info["node"] = node
         return self._observation, reward, not goes_on and not is_truncated, is_truncated, info
 
@@ -141,6 +139,8 @@ class SchedulingEnv(gymnasium.Env[Observation, Any]):
         loaded = self._loaded
         day = Day(objects, stream, self._config, loaded.registry, loaded.gates, names_placements=False)
         agents = [agent for runner in self._runners(day) if isinstance(agent := runner.judge, AgentScore)]
+        for agent in agents:
+            agent.is_told, agent.observer = True, agents[0].observer
         agents[0].observer.follow(day.simulated.cluster.nodes)
         return day, agents
 
@@ -166,7 +166,8 @@ class SchedulingEnv(gymnasium.Env[Observation, Any]):
         self._next = None
         while self._day.until_attempt(self._until_ns):
             pod = self._day.simulated.scheduler.next_pod()
-            rows = None if pod is None else self._open_rows(pod)
+            begun = None if pod is None else self._day.simulated.begin_attempt(pod)
+            rows = None if begun is None else np.flatnonzero(begun.verdicts.first == PASSED)
             if pod is not None and rows is not None and len(rows):
                 self._next = pod
                 self._observation = self._agents[0].observer.observe(self._table(), pod, rows)
@@ -174,22 +175,10 @@ class SchedulingEnv(gymnasium.Env[Observation, Any]):
             self._attempt(None)
         return False
 
-    def _open_rows(self, pod: Pod) -> NDArray[np.intp] | None:
-        """The rows that pass all filters; None where no profile schedules the pod."""
-        simulated = self._day.simulated
-        runner = simulated.runner(pod)
-        if runner is None:
-            return None
-        attempt = runner.open(pod, simulated.cluster)
-        narrowing = attempt.pre_filter()
-        if isinstance(narrowing, PodRejected):
-            return None
-        return np.flatnonzero(attempt.filter(narrowing).first == PASSED)
-
     def _attempt(self, action: Action) -> None:
         """Make the attempt; the plugin answers with this action if it is asked."""
         for agent in self._agents:
-            agent.policy = lambda observation: action
+            agent.told = action
         self._day.attempt()
 
     # ---- what Gymnasium wants to know

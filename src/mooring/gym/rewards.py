@@ -1,16 +1,13 @@
 """Rewards of the environment for agents: functions of the outcome of a step. Write your own in the same form."""
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-
-import numpy as np
-from numpy.typing import NDArray
 
 from mooring.cluster.nodes.table import NodeTable
 from mooring.inputs.input_errors import InputError
 from mooring.inputs.loaded_cluster import Objects, load
 from mooring.model.pod import Pod
+from mooring.sim.fragmentation import TypicalRequests, weighed_shapes
 
 TYPICAL = 24
 """How many different requests count as typical: the most frequent ones."""
@@ -46,20 +43,17 @@ def used_nodes(outcome: StepOutcome) -> float:
 class Fragmentation:
     """Less the growth of fragmentation: the share of a resource that is free on nodes where a typical pod does not fit.
 
-    The measure is an expectation over the requests of `typical` pods (files or manifests), weighed by how often they occur.
+    The measure is an expectation over the requests of `typical` pods (files or manifests), weighed by how often they occur;
+    pods of DaemonSets and pods with claims do not count.
     One object serves one environment.
     """
 
     def __init__(self, typical: Objects, resources: Sequence[str] = ("cpu", "memory"), of: str = "cpu") -> None:
         """Raises InputError for pods that cannot be used."""
-        self._resources, self._of = tuple(resources), of
-        pods = load(typical).pods()
-        if not pods:
+        shapes = weighed_shapes((pod, 1) for pod in load(typical).pods())
+        self._typical, self._of = TypicalRequests(shapes, resources, TYPICAL), of
+        if not len(self._typical):
             raise InputError("typical: there is no pod to measure fragmentation with")
-        counted = Counter(tuple(pod.shape.request.get(name, 0) for name in self._resources) for pod in pods)
-        frequent = counted.most_common(TYPICAL)
-        self._requests: NDArray[np.int64] = np.array([request for request, _ in frequent], np.int64)
-        self._shares: NDArray[np.float64] = np.array([count for _, count in frequent]) / sum(n for _, n in frequent)
         self._before: tuple[int, float] | None = None
 
     def __call__(self, outcome: StepOutcome) -> float:
@@ -70,16 +64,4 @@ class Fragmentation:
 
     def measure(self, nodes: NodeTable) -> float:
         """The expected share of the allocatable amount that is free where a typical pod does not fit."""
-        amounts = nodes.amounts
-        rows = np.flatnonzero(nodes.alive[: nodes.height])
-        free = np.array([_free(nodes, name, rows) for name in self._resources])
-        fits = np.all(self._requests[:, :, None] <= free[None, :, :], axis=1)
-        unusable = self._shares @ (~fits * _free(nodes, self._of, rows)[None, :])
-        total = amounts.allocatable[amounts.resource(self._of)][rows].sum()
-        return float(unusable.sum() / total) if total else 0.0
-
-
-def _free(nodes: NodeTable, resource: str, rows: NDArray[np.intp]) -> NDArray[np.int64]:
-    amounts, index = nodes.amounts, nodes.amounts.resource(resource)
-    free: NDArray[np.int64] = amounts.allocatable[index][rows] - amounts.requested[index][rows]
-    return free
+        return self._typical.unusable_share(nodes, self._of)

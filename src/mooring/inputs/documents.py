@@ -242,7 +242,9 @@ class _Envelope(msgspec.Struct, rename="camel"):
 _envelope = msgspec.json.Decoder(_Envelope)
 
 
-class _JsonFault(ValueError):
+class JsonFault(ValueError):
+    """Text that is not JSON; `line` and `column` count from 1."""
+
     def __init__(self, text: bytes, position: int, reason: str) -> None:
         super().__init__(f"the text does not parse ({reason})")
         self.line = text.count(b"\n", 0, position) + 1
@@ -257,7 +259,7 @@ def split(file: ManifestFile, on_position: OnPosition | None = None, keeps_repea
     report = on_position or (lambda position: None)
     try:
         yield from _split_json(file, report) if is_json(file) else _split_yaml(file, report, keeps_repeats)
-    except (YamlFault, _JsonFault) as fault:
+    except (YamlFault, JsonFault) as fault:
         yield PlacedProblem(f"column {fault.column}", str(fault), file=file.name, line=fault.line)
 
 
@@ -269,7 +271,7 @@ def is_json(file: ManifestFile) -> bool:
         return True
     try:
         return bool([*json_pieces(file.text)])
-    except _JsonFault:
+    except JsonFault:
         return False
 
 
@@ -281,12 +283,12 @@ def json_pieces(text: bytes) -> Iterator[tuple[int, memoryview]]:
         try:
             msgspec.json.decode(view[start:], type=msgspec.Raw)
         except RecursionError:
-            raise _JsonFault(text, start, "the nesting is too deep") from None
+            raise JsonFault(text, start, "the nesting is too deep") from None
         except msgspec.DecodeError as error:
             trailing, byte = _TRAILING.search(str(error)), _BYTE.search(str(error))
             if trailing is None:
                 reason = _BYTE.sub("", str(error)).removeprefix("JSON is malformed: ")
-                raise _JsonFault(text, start + int(byte[1]) if byte else end, reason) from None
+                raise JsonFault(text, start + int(byte[1]) if byte else end, reason) from None
             end = start + int(trailing[1]) - 1  # msgspec names the first byte after the value, counted from 1
         yield start, view[start:end]
         start = end

@@ -331,7 +331,7 @@ def read_live(
     """The objects of a live cluster, and notes for the user. Raises LiveSourceError, also if the lists take longer than the
     limit."""
     connection = connection_to(kubeconfig, context)
-    lists = _run(_list_all(connection, on_progress, time_limit_s))
+    lists = run_to_end(_list_all(connection, on_progress, time_limit_s))
     header = DumpHeader(
         has_all_pods=True,
         taken_at=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
@@ -393,7 +393,7 @@ def _homeless(manifests: Manifests) -> list[str]:
     return [f"{gone} pods are bound to nodes that do not exist; they take no room"] if gone else []
 
 
-def _run(work: Coroutine[Any, Any, T]) -> T:
+def run_to_end(work: Coroutine[Any, Any, T]) -> T:
     """Run to the end, in a thread of its own if this one has an event loop already, as in a notebook."""
     try:
         asyncio.get_running_loop()
@@ -413,12 +413,13 @@ async def _list_all(
     except TimeoutError:
         raise LiveSourceError(f"{connection.server}: not read within {time_limit_s:g} s") from None
     except ApiError as fault:
-        raise LiveSourceError(_refusal(connection.server, fault)) from fault
+        raise LiveSourceError(refusal(connection.server, fault)) from fault
     except (Unanswered, CredentialsError) as fault:
         raise LiveSourceError(f"{connection.server}: {fault}") from fault
 
 
-def _refusal(server: str, fault: ApiError) -> str:
+def refusal(server: str, fault: ApiError) -> str:
+    """The sentence for a fault that the server answered with."""
     if fault.code == 401:
         return f"{server}: the server does not accept the credentials (401); check the user of the context"
     return f"{server}: {fault.message} ({fault.code})"

@@ -79,6 +79,28 @@ def decide(runner: Runner, pod: Pod, cluster: Cluster, options: DecideOptions, s
     return at_once(deciding(runner, pod, cluster, options, seed))
 
 
+@dataclass(frozen=True, slots=True)
+class BegunAttempt:
+    """An attempt whose filters have run before it is decided: the cluster must not change in between."""
+
+    attempt: Attempt
+    narrowing: Narrowing
+    verdicts: Verdicts
+
+
+def begin(runner: Runner, pod: Pod, cluster: Cluster, options: DecideOptions) -> BegunAttempt | None:
+    """Run PreFilter and Filter, for callers that look at the feasible nodes before the decision. None if PreFilter rejects
+    the pod or a plugin fails: the decision tells why."""
+    try:
+        attempt = runner.open(pod, cluster)
+        narrowing = _pre_filter(attempt, options)
+        if isinstance(narrowing, NoFit):
+            return None
+        return BegunAttempt(attempt, narrowing, _filter(attempt, narrowing))
+    except AttemptError:
+        return None
+
+
 def deciding(
     runner: Runner,
     pod: Pod,
@@ -86,14 +108,16 @@ def deciding(
     options: DecideOptions,
     seed: int = 0,
     interested: InterestedExtenders | None = None,
+    begun: BegunAttempt | None = None,
 ) -> Steps[Decision]:
     """Where the pod should go, or why nowhere. It waits for the replies of the extenders in `interested`, if there are any.
+    `begun` is an attempt for this pod that `begin` returned.
 
     The cluster must not change until the steps are over.
     """
     try:
-        attempt = runner.open(pod, cluster, seed)
-        narrowing = _pre_filter(attempt, options)
+        attempt = runner.open(pod, cluster, seed) if begun is None else begun.attempt
+        narrowing = _pre_filter(attempt, options) if begun is None else begun.narrowing
         if isinstance(narrowing, NoFit):
             return _reviewed(narrowing, interested)
         promised = _promised_row(attempt, narrowing)
@@ -102,7 +126,7 @@ def deciding(
             interested is None or (yield from still_passes(interested, attempt, objections, promised))
         ):
             return _place_promised(attempt, narrowing, promised, options)
-        verdicts = _filter(attempt, narrowing)
+        verdicts = _filter(attempt, narrowing) if begun is None else begun.verdicts
         verdicts.objections.update(objections)
         if interested is None and not options.keeps_details and _looks_at_all(attempt, options):
             nodes = attempt.context.nodes
@@ -271,7 +295,7 @@ def _pick(attempt: Attempt, card: ScoreCard, options: DecideOptions, favoured: N
     if favoured is not None and favoured[places].any():
         places = places[favoured[places]]
     tied = places if isinstance(card.rows, slice) else card.rows[places]
-    row = options.tie_break.pick(nodes, tied, attempt.context.seed, places)
+    row = options.tie_break.pick(nodes, tied, attempt.context.seed, places) if len(tied) > 1 else int(tied[0])
     return Placement(nodes.names[row], row, int(highest) + card.added, len(card.totals))
 
 

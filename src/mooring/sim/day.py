@@ -185,7 +185,7 @@ class Day:
         self.on_reading: Callable[[int], None] | None = None
         """Called each time before the clock moves, and at the end, with the time that the clock moves to: what it finds holds
         until then."""
-        self._gauge = UtilisationGauge(self._driver)
+        self._gauge, self._is_gauged = UtilisationGauge(self._driver), True
         self._driver.on_bound = self._bound
         self._simulated.on_evicted = self._evicted
         self._preempted = PreemptedPods(self._driver, gates)
@@ -218,7 +218,8 @@ class Day:
 
     def until_attempt(self, until_ns: int | None = None) -> bool:
         """Let everything happen that comes before the next attempt, which `attempt` makes. False at the end of the day, or
-        when so much time has passed. For callers that decide between attempts."""
+        when so much time has passed. For callers that decide between attempts: such a day does not follow utilisation."""
+        self._is_gauged = False
         end_ns = None if until_ns is None else START_NS + until_ns
         while True:
             now_ns = self._simulated.clock.now_ns()
@@ -231,7 +232,6 @@ class Day:
 
     def attempt(self) -> None:
         """Make the attempt that `until_attempt` led to."""
-        self._read(self._simulated.clock.now_ns() + ATTEMPT_NS)
         self._driver.attempt_once()
         self._replace_preempted()
 
@@ -277,6 +277,8 @@ class Day:
         return not is_over
 
     def _read(self, until_ns: int) -> None:
+        if not self._is_gauged:
+            return
         self._gauge.read()
         if self.on_reading is not None:
             self.on_reading(until_ns)

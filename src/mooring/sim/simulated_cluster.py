@@ -25,7 +25,7 @@ from mooring.kit.words import LISTED_FAULTS, count
 from mooring.model.meta import KubeObject
 from mooring.model.node import Node
 from mooring.model.pod import Pod
-from mooring.scheduler.decide import DecideOptions, deciding
+from mooring.scheduler.decide import BegunAttempt, DecideOptions, begin, deciding
 from mooring.scheduler.decision import Decision, Diagnosis, NoFit, Placement
 from mooring.scheduler.extender_asking import InterestedExtenders
 from mooring.scheduler.extender_steps import Steps
@@ -110,6 +110,8 @@ class SimulatedCluster:
         self.explained_decisions: dict[str, Decision] = {}
         """The decisions of `explained` pods by key."""
         self._decided: list[str] = []
+        self._begun: tuple[BegunAttempt, int] | None = None
+        """The attempt that `begin_attempt` began, and the position of the log of touched rows then."""
         self.deciding_ns = 0
         """How long all decisions took, on the clock of the machine."""
         self.evictions: list[SimulatedEviction] = []
@@ -245,10 +247,27 @@ class SimulatedCluster:
         remembered."""
         if pod.key in self.explained:
             options = replace(options, explain=True)
-        begin_ns = perf_counter_ns()
-        decision = yield from deciding(runner, pod, cluster, options, self._seed + seed, interested)
+        begin_ns, begun = perf_counter_ns(), self._take_begun(pod, self._seed + seed)
+        decision = yield from deciding(runner, pod, cluster, options, self._seed + seed, interested, begun)
         self.deciding_ns += perf_counter_ns() - begin_ns
         return self._remember(pod, decision)
+
+    def begin_attempt(self, pod: Pod) -> BegunAttempt | None:
+        """Filter the nodes for the pod that is attempted next. Its attempt uses the outcome if nothing changes until then.
+        None if no profile schedules the pod, or if PreFilter rejects it."""
+        runner, self._begun = self.runner(pod), None
+        begun = None if runner is None else begin(runner, pod, self.cluster, self.scheduler.core.options)
+        if begun is not None:
+            self._begun = begun, self.cluster.nodes.touches.end
+        return begun
+
+    def _take_begun(self, pod: Pod, seed: int) -> BegunAttempt | None:
+        """The attempt that was begun for this pod, if no node has changed since."""
+        held, self._begun = self._begun, None
+        if held is None or held[0].attempt.context.pod is not pod or held[1] != self.cluster.nodes.touches.end:
+            return None
+        held[0].attempt.context.seed = seed
+        return held[0]
 
     def _remember(self, pod: Pod, decision: Decision) -> Decision:
         """Keep what reports need of a decision; without its columns, which are large."""

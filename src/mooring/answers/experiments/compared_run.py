@@ -17,14 +17,7 @@ from mooring.answers.experiments.figures import (
     group_figures,
     wait_figures,
 )
-from mooring.answers.experiments.node_use import (
-    FragmentationGauge,
-    NodesInUse,
-    WeighedShape,
-    cut_shapes,
-    fragmentation_of,
-    weighed_shapes,
-)
+from mooring.answers.experiments.node_use import NodesInUse
 from mooring.answers.experiments.placement_table import PLACEMENTS, pack, placements_digest
 from mooring.answers.experiments.run_plan import RunPlan, digest_of
 from mooring.answers.experiments.workers import RunFault
@@ -42,6 +35,13 @@ from mooring.model.meta import KubeObject
 from mooring.model.node import Node
 from mooring.model.pod import Pod
 from mooring.sim.day import Day, DayReport, Waits
+from mooring.sim.fragmentation import (
+    FragmentationGauge,
+    WeighedShape,
+    cut_shapes,
+    fragmentation_of,
+    weighed_shapes,
+)
 from mooring.sim.results import Fate, NodeUse, PodCounts, Report, SimulatedEviction
 from mooring.sim.simulated_cluster import SimulatedCluster
 from mooring.sim.simulation import UNTIL_NS, Simulation

@@ -9,6 +9,7 @@ from mooring.answers.plan.demand import NodeDemand, PodKind, demand_of
 from mooring.answers.plan.found_nodes import WORTH_STEPS, FoundNodes, by_preference, steps_of, sum_of
 from mooring.answers.plan.holding import FEW_PODS, HoldingSearch
 from mooring.answers.plan.judge import Verdict, can_be_scheduled, judge, pending_in, with_daemons
+from mooring.answers.plan.offer_choice import useful_offers
 from mooring.answers.plan.offers import NodeOffer
 from mooring.answers.plan.orders import OrderTrials
 from mooring.answers.plan.patterns import PatternProgram
@@ -105,6 +106,8 @@ class PlannedAdditions:
     orders: TriedOrders = NOT_TRIED
     weight: int = 1
     """For how many decisions each one of the search counted: with more than 1, a smaller cluster is searched longer."""
+    offers_left_out: int = 0
+    """How many offers were not searched: no pod can use them, or others cost less."""
 
 
 def nodes_to_add(
@@ -123,7 +126,8 @@ def nodes_to_add(
     schedulable = [pod for pod in left if can_be_scheduled(cluster, pod)]
     if not offers or not schedulable:
         return PlannedAdditions((), reasons, 0.0, at_first, at_first - len(left), len(left), now)
-    offered = with_daemons(cluster, offers)
+    searched = useful_offers(now, offers, schedulable)
+    offered = with_daemons(cluster, searched)
     trials = NodeTrials(TrialPlacer(now), offered)
     demand = demand_of(trials, trials.queued(schedulable))
     hopeless = _hopeless(trials, demand, schedulable)
@@ -144,6 +148,7 @@ def nodes_to_add(
         judged.verdict.loaded,
         judged.orders,
         trials.weight,
+        len(offers) - len(searched),
     )
 
 

@@ -12,39 +12,45 @@ A list, or the same under `offers:`. Each entry has a template of its nodes, or 
     - name: more
       price: 0.2
       like: node-7         # labels, taints, amounts, devices and DaemonSet pods of a node that is there
+
+`inputs/offers` reads the other forms that people have: NodePools, instance types, node groups and lists of prices.
 """
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from math import isfinite
 from typing import Any
 
 import msgspec
 
+from mooring.answers.plan.label_use import useful_labels
 from mooring.answers.trial.changing_nodes import equipment_of, equipped, node_like
 from mooring.api.decode import decode_as
 from mooring.api.validate import validate
 from mooring.api.validation.problem import NOTHING_THERE, Problem, Problems, show
 from mooring.controllers.nodes.simulated_nodes import DEVICES, slices_of
 from mooring.inputs.admission import Admission
+from mooring.inputs.documents import ManifestFile
 from mooring.inputs.field_checks import Validation, check_core_fields, unknown_fields
 from mooring.inputs.input_errors import InputError
-from mooring.inputs.lines import on_lines, read_own_file
+from mooring.inputs.lines import on_lines
 from mooring.inputs.loaded_cluster import LoadedCluster, Source, Written
+from mooring.inputs.offers.offer_files import read_offer_sources
+from mooring.inputs.offers.offered_node import OfferedNode, PoolLimits
 from mooring.kit.words import alike
 from mooring.model.devices import ResourceSlice
 from mooring.model.meta import KubeObject, Wire
 from mooring.model.node import Node
 
-MAX_BYTES = 4 << 20
 MAX_OFFERS = 500
 MAX_LIMIT = 100_000
 """How many nodes of one offer a plan may have."""
 _FORM = "a list of offers, or one under `offers:`"
 
-Offered = Source | Written | Sequence[Written]
-"""A file of offers, or its content as plain data."""
+Offered = Source | Written | Sequence[Source | Written]
+"""A file of offers, or its content as plain data; or several of them, NodePools and other objects included."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +66,8 @@ class NodeOffer:
     """The node of the cluster that it copies."""
     equipment: Sequence[KubeObject] = field(default=(), repr=False)
     """The CSI drivers and the devices of that node."""
+    pool: PoolLimits | None = field(default=None, repr=False)
+    """The pool that has the node, if its limits count for several offers together."""
 
     def node(self, name: str) -> list[KubeObject]:
         """A new node of this name, and what comes with it."""
@@ -83,14 +91,51 @@ class OfferEntry(Wire):
 
 
 def read_offers(offered: Offered, loaded: LoadedCluster, validation: Validation = Validation.STRICT) -> list[NodeOffer]:
-    """The offers of a file or of plain data. Raises InputError with all problems, those of a file with their lines."""
-    if not isinstance(offered, str | os.PathLike):
-        return _offers(_listed(offered), loaded, validation)
-    file, written = read_own_file(os.fspath(offered), MAX_BYTES, "write fewer offers", InputError)
+    """The offers of files or of plain data. Raises InputError with all problems, those of a file with their lines."""
+    return read_all_offers(offered, loaded, validation)[0]
+
+
+def read_all_offers(
+    offered: Offered, loaded: LoadedCluster, validation: Validation = Validation.STRICT
+) -> tuple[list[NodeOffer], list[str]]:
+    """The offers, and notes about how they were read. Raises InputError with all problems, with the lines of files."""
+    if _is_own(offered):
+        return _offers(_listed(offered), loaded, validation), []
+    sources = read_offer_sources([offered] if isinstance(offered, str | os.PathLike | Mapping) else [*offered])
+    found: list[NodeOffer] = []
+    reader = _OfferReader(loaded, validation)
+    for file, written in sources.own:
+        with _placed(file, sources.problems):
+            found += _offers(_listed(written), loaded, validation, reader)
+    nodes = [item for item in loaded.objects if isinstance(item, Node)]
+    others = sources.offered(nodes) if not sources.problems else []
+    if not sources.problems:
+        found += reader.accept(useful_labels(others, [*loaded.objects, *loaded.workloads]))
+    if sources.problems or reader.problems:
+        raise InputError([*sources.problems, *reader.problems])
+    if not found and not sources.notes:
+        raise InputError([Problem("", "there is no offer in it; write at least one")])
+    return found, sources.notes
+
+
+def _is_own(offered: Offered) -> bool:
+    """Whether plain data are offers of Mooring's own form."""
+    if isinstance(offered, str | os.PathLike):
+        return False
+    entries = [*offered] if isinstance(offered, list | tuple) else [offered]
+    return not any(
+        isinstance(each, str | os.PathLike) or (isinstance(each, Mapping) and {"kind", "offerings"} & {*each})
+        for each in entries
+    )
+
+
+@contextmanager
+def _placed(file: ManifestFile | None, problems: list[Problem]) -> Iterator[None]:
+    """Note the problems of a file with their lines."""
     try:
-        return _offers(_listed(written), loaded, validation)
+        yield
     except InputError as error:
-        raise InputError(on_lines(file, error.problems, "offers")) from None
+        problems += error.problems if file is None else on_lines(file, error.problems, "offers")
 
 
 def _listed(written: Any) -> list[Any]:
@@ -105,12 +150,15 @@ def _listed(written: Any) -> list[Any]:
     return list(written)
 
 
-def _offers(listed: Sequence[Any], loaded: LoadedCluster, validation: Validation) -> list[NodeOffer]:
+def _offers(
+    listed: Sequence[Any], loaded: LoadedCluster, validation: Validation, reader: "_OfferReader | None" = None
+) -> list[NodeOffer]:
     """Raises InputError with the problems of all entries."""
-    reader = _OfferReader(loaded, validation)
+    reader = reader or _OfferReader(loaded, validation)
     offers = [reader.read(entry, f"offers[{i}]") for i, entry in enumerate(listed)]
     if reader.problems:
-        raise InputError(reader.problems)
+        problems, reader.problems = reader.problems, []
+        raise InputError(problems)
     return [offer for offer in offers if offer is not None]
 
 
@@ -143,6 +191,26 @@ class _OfferReader:
         limit = MAX_LIMIT if entry.limit is None else entry.limit
         equipment = [*equipment_of(entry.like, self._objects)] if entry.like else []
         return NodeOffer(entry.name, entry.price, limit, template, entry.like, equipment)
+
+    def accept(self, offered: Sequence[OfferedNode]) -> list[NodeOffer]:
+        """Nodes that others offer, checked like manifests."""
+        found: list[NodeOffer] = []
+        for each in offered:
+            node, problems = decode_as(Node, each.manifest())
+            if node is not None and not problems:
+                node.metadata.name = each.name
+                self._admission.admit(node)
+                problems += [*validate(node), *_check_amounts(node)]
+            if each.name in self._names:
+                problems.append(Problem("", f"{show(each.name)} names another offer too; write another name"))
+            if not each.price:
+                problems.append(Problem("price", show(each.price), "a number above 0"))
+            self._names.add(each.name)
+            self.problems += [problem.at(each.where, each.file) for problem in problems[:1]]
+            if node is not None and not problems and each.price:
+                limit = MAX_LIMIT if each.limit is None else min(each.limit, MAX_LIMIT)
+                found.append(NodeOffer(each.name, each.price, limit, node, pool=each.pool))
+        return found
 
     def _check(self, entry: OfferEntry, path: str) -> Problems:
         if not entry.name:

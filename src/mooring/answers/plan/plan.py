@@ -23,7 +23,8 @@ from mooring.answers.plan.additions import (
     nodes_to_add,
 )
 from mooring.answers.plan.judge import patient
-from mooring.answers.plan.offers import NodeOffer, Offered, read_offers
+from mooring.answers.plan.offer_choice import within_pools
+from mooring.answers.plan.offers import NodeOffer, Offered, read_all_offers
 from mooring.answers.plan.shrink import KeptNode, Shrinking, ShrinkOptions, nodes_to_remove
 from mooring.answers.trial.changing_cluster import ChangingCluster, objects_of
 from mooring.answers.trial.node_prices import asked_prices
@@ -386,19 +387,33 @@ def plan(
     errors = _ReadingErrors()
     chosen: Sequence[NodeOffer] = ()
     known: Mapping[str, float] | None = None
-    with errors.kept():
-        chosen = read_offers(offers, loaded, validation) if offers is not None else ()
     wanted = _applied(loaded, apply, validation, errors)
     with errors.kept():
         wanted = _with_arrivals(wanted, arrivals, validation)
+    notes: Sequence[str] = ()
+    with errors.kept():
+        chosen, notes = read_all_offers(offers, wanted, validation) if offers is not None else ((), ())
     asked = shrink if isinstance(shrink, ShrinkOptions) else ShrinkOptions()
     with errors.kept():
         known = asked_prices(asked.prices)
     errors.raise_all()
-    additions = nodes_to_add(patient(wanted), chosen, tell, at_once=at_once)
+    additions = _additions(patient(wanted), chosen, tell, at_once)
     new = [name for each in additions.added for name in each.names]
     shrinking = nodes_to_remove(additions.loaded, new, tell, known, asked.seconds) if shrink else Shrinking()
-    return _answer(loaded, additions, shrinking, bool(chosen), bool(shrink))
+    answer = _answer(loaded, additions, shrinking, bool(chosen), bool(shrink))
+    return replace(answer, notes=[*answer.notes, *notes])
+
+
+def _additions(
+    wanted: LoadedCluster, offers: Sequence[NodeOffer], tell: Progress | None, at_once: bool
+) -> PlannedAdditions:
+    """The nodes to add, within the limits of pools that several offers share."""
+    additions = nodes_to_add(wanted, offers, tell, at_once=at_once)
+    counts = {each.offer.name: 0 for each in additions.added}
+    for each in additions.added:
+        counts[each.offer.name] += each.count
+    fewer = within_pools(offers, counts)
+    return additions if fewer is None else nodes_to_add(wanted, fewer, tell, at_once=at_once)
 
 
 def _answer(
@@ -474,6 +489,9 @@ def _notes(loaded: LoadedCluster, additions: PlannedAdditions) -> list[str]:
     if additions.weight > 1:
         told = f"the search for new nodes made one decision for {additions.weight} in a small cluster"
         notes.append(f"the cluster is large: {told}, and tried fewer orders")
+    if additions.offers_left_out:
+        told = "no pod can use them, or others cost less for what pods request"
+        notes.append(f"{count(additions.offers_left_out, 'offer')} left out of search and lower bound: {told}")
     if loaded.config.extenders:
         notes.append(f"{count(len(loaded.config.extenders), 'extender')} of the configuration not called")
     return notes

@@ -2,10 +2,10 @@
 
 A small problem is solved exactly, by an integer program: how many pods of each template each node gets. A large one is
 relaxed to a linear program: equal nodes count as one large node, and pods can be divided. Cuts keep the relaxation close to
-whole pods on single nodes; every real placement satisfies them.
+whole pods on single nodes; every real placement satisfies them. Where pods share devices, cuts for devices do the same.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import floor, isfinite
 from typing import Any
 
@@ -30,6 +30,32 @@ _ROUNDING = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
+class SharedDevices:
+    """Devices of which pods take shares: a pod takes as much of each of so many devices of one node."""
+
+    size: int
+    """How much a whole device has."""
+    shares: Integers
+    """By template: the share of each device."""
+    counts: Integers
+    """By template: how many devices one pod takes; 0: none."""
+    devices: Integers
+    """By node: how many devices it has."""
+
+    def weights(self, devices: int) -> list[NDArray[np.float64]]:
+        """By template: weights of pods of which those on a node with so many devices have at most 1 together. What shares one
+        device has weights of at most 1 there (`cut_weights`), so all devices together have at most their number."""
+        if not devices:
+            return []
+        return [self.counts * cut_weights(self.shares, self.size, k) / devices for k in CUTS]
+
+    @property
+    def are_divided(self) -> bool:
+        """Whether a pod takes less than a whole device: then the program over nodes does not see which device it takes."""
+        return bool(((self.shares < self.size) & (self.counts > 0)).any())
+
+
+@dataclass(frozen=True, slots=True)
 class PodsAndNodes:
     """Pods by template, and the nodes that they can go to. Resources are columns, slots for pods one of them."""
 
@@ -41,6 +67,8 @@ class PodsAndNodes:
     """Nodes x resources: what nodes have left."""
     allowed: Mask
     """Templates x nodes: the nodes that the rules of the scheduler let a pod use."""
+    devices: SharedDevices | None = None
+    """None: amounts alone count."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,11 +107,25 @@ def _reduced(given: PodsAndNodes, resource: int) -> tuple[PodsAndNodes, int] | N
     used = fits.any(axis=0)
     fits, free = fits[:, used], np.maximum(given.free[used], 0)
     unit = np.maximum(np.gcd.reduce(requests, axis=0), 1)
-    alike, group = np.unique(np.hstack([requests // unit, fits]), axis=0, return_inverse=True)
+    asked = _asked_of_devices(given)[kept]
+    alike, group = np.unique(np.hstack([requests // unit, asked, fits]), axis=0, return_inverse=True)
     columns = requests.shape[1]
     total = np.zeros(len(alike), np.int64)
     np.add.at(total, group.reshape(-1), counts)
-    return PodsAndNodes(alike[:, :columns], total, free // unit, alike[:, columns:] > 0), int(unit[resource])
+    devices = given.devices
+    if devices is not None:
+        shares, taken = alike[:, columns], alike[:, columns + 1]
+        devices = replace(devices, shares=shares, counts=taken, devices=devices.devices[used])
+    problem = PodsAndNodes(alike[:, :columns], total, free // unit, alike[:, columns + 2 :] > 0, devices)
+    return problem, int(unit[resource])
+
+
+def _asked_of_devices(given: PodsAndNodes) -> Integers:
+    """Templates x 2: the share of each device and the number of devices; 0 where none are declared."""
+    devices = given.devices
+    if devices is None:
+        return np.zeros((len(given.requests), 2), np.int64)
+    return np.stack([devices.shares, devices.counts], axis=1)
 
 
 def _fitting(requests: Integers, free: Integers) -> Mask:
@@ -109,14 +151,18 @@ def _searched(problem: PodsAndNodes, resource: int, relaxed: int) -> AllocationB
         there = np.flatnonzero(nodes == node)
         for request, room in zip(problem.requests[templates[there]].T, free.tolist(), strict=True):
             rows.add({at: float(each) for at, each in zip(there.tolist(), request.tolist(), strict=True) if each}, room)
+        if problem.devices is not None:
+            for weights in problem.devices.weights(int(problem.devices.devices[node])):
+                rows.add({at: float(weights[templates[at]]) for at in there.tolist() if weights[templates[at]]}, 1)
     whole, matrix = np.ones(len(worth)), rows.matrix(len(worth))
     found = whole_program(-worth.astype(np.float64), whole, high, matrix, (rows.low, rows.high), 0.0, BRANCHES)
     amount = -1 if found.x is None else int(worth @ np.rint(found.x).astype(np.int64))
+    is_seen = problem.devices is None or not problem.devices.are_divided
     if found.status == 0 or amount >= relaxed:
-        return AllocationBound(amount, True)
+        return AllocationBound(min(amount, relaxed) if not is_seen else amount, is_seen)
     dual = found.mip_dual_bound
     bound = relaxed if dual is None or not isfinite(dual) else min(relaxed, _rounded_up(-dual))
-    return AllocationBound(bound, bound == amount)
+    return AllocationBound(bound, is_seen and bound == amount)
 
 
 def _at_most(requests: Integers, free: Integers) -> Integers:
@@ -139,8 +185,9 @@ def _rounded_up(amount: float) -> int:
 def _relaxed(problem: PodsAndNodes, resource: int) -> int:
     """A bound from the linear program over templates and groups of equal nodes."""
     columns = problem.free.shape[1]
-    alike, sizes = np.unique(np.hstack([problem.free, problem.allowed.T]), axis=0, return_counts=True)
-    free, allowed = alike[:, :columns], alike[:, columns:].T > 0
+    devices = problem.devices.devices if problem.devices is not None else np.zeros(len(problem.free), np.int64)
+    alike, sizes = np.unique(np.hstack([problem.free, devices[:, None], problem.allowed.T]), axis=0, return_counts=True)
+    free, allowed = alike[:, :columns], alike[:, columns + 1 :].T > 0
     templates, groups = np.nonzero(allowed)
     fit = _at_most(problem.requests, free)[templates, groups]
     high = np.minimum(problem.counts[templates], fit * sizes[groups]).astype(np.float64)
@@ -152,6 +199,9 @@ def _relaxed(problem: PodsAndNodes, resource: int) -> int:
         for request, room in zip(problem.requests[templates[there]].T, free[group].tolist(), strict=True):
             for weights in _weights(request, room):
                 rows.add({at: each for at, each in zip(there.tolist(), weights.tolist(), strict=True) if each}, size)
+        if problem.devices is not None:
+            for weights in problem.devices.weights(int(alike[group, columns])):
+                rows.add({at: float(weights[templates[at]]) for at in there.tolist() if weights[templates[at]]}, size)
     worth = problem.requests[templates, resource].astype(np.float64)
     matrix, most = rows.matrix(len(worth)), np.array(rows.high, np.float64)
     return _rounded_up(_bound_by_duals(linear_program(-worth, matrix, most, high), worth, matrix, most, high))

@@ -6,15 +6,17 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from mooring.answers.experiments.node_use import fitting_nodes
-from mooring.answers.study.allocation_bound import Mask, PodsAndNodes, most_allocated
+from mooring.answers.study.allocation_bound import Mask, PodsAndNodes, SharedDevices, most_allocated
 from mooring.answers.study.study_arrivals import arriving_pods
 from mooring.answers.study.study_inputs import StudyInputs
 from mooring.answers.study.study_metrics import amount_in
 from mooring.answers.study.study_plan import StudyPlan
 from mooring.cluster.cluster import Cluster
 from mooring.cluster.columns.resource_amounts import NOWHERE
+from mooring.framework.attempts.runner import Runner
+from mooring.framework.contract.device_sharing import DeviceSharing
 from mooring.model.pod import Pod
+from mooring.sim.fragmentation import fitting_nodes
 from mooring.sim.one_by_one import OneByOne
 
 EXACT, RELAXATION = "exact", "relaxation"
@@ -34,8 +36,9 @@ def bound_of(inputs: StudyInputs, plan: StudyPlan) -> StudyBound:
     """The most of each resource that a policy could allocate to the pods that arrive in a run.
 
     A placement may put a pod on any node that the filters of one of the configurations let it use in the empty cluster, as
-    long as requests do not exceed what nodes have. What plugins ask for beyond that, such as room on one device, is left out:
-    the bound holds nevertheless. Raises InputError, ConfigError and SolverMissing.
+    long as requests do not exceed what nodes have, and single devices have room where plugins of all configurations declare
+    it (`DeviceSharing`). What plugins ask for beyond that is left out: the bound holds nevertheless. Raises InputError,
+    ConfigError and SolverMissing.
     """
     metrics = [metric for metric in inputs.study.metrics if metric.is_bounded]
     cluster = Cluster(inputs.cluster(plan.cluster).loaded.gates)
@@ -69,18 +72,34 @@ def _problem(
     free = (nodes.amounts.allocatable - nodes.amounts.requested)[places][:, rows]
     slots = nodes.allowed_pods[rows] - nodes.pod_count[rows]
     requests = [[*(pod.shape.request.get(name, 0) for name in names), 1] for pod in pods]
+    allowed, sharing = _allowed(inputs, plan, pods, [nodes.names[row] for row in rows.tolist()])
+    devices = None
+    if sharing is not None and sharing.device_resource in names:
+        wanted = [sharing.device_request(pod) for pod in pods]
+        devices = SharedDevices(
+            sharing.device_size,
+            np.array([each.share if each.count else 0 for each in wanted], np.int64),
+            np.array([each.count for each in wanted], np.int64),
+            np.array([sharing.device_count(node) for row in rows.tolist() if (node := nodes.nodes[row])], np.int64),
+        )
     given = PodsAndNodes(
         np.array(requests, np.int64).reshape(len(pods), len(names) + 1),
         np.array([*counts], np.int64),
         np.vstack([free, slots]).T,
-        _allowed(inputs, plan, pods, [nodes.names[row] for row in rows.tolist()]),
+        allowed,
+        devices,
     )
     return given, names
 
 
-def _allowed(inputs: StudyInputs, plan: StudyPlan, pods: Sequence[Pod], names: Sequence[str]) -> Mask:
+def _allowed(
+    inputs: StudyInputs, plan: StudyPlan, pods: Sequence[Pod], names: Sequence[str]
+) -> tuple[Mask, DeviceSharing | None]:
     """Pods x nodes: whether the filters of a configuration let the pod use the node of that name while no pods are there.
-    Other pods only make filters stricter, as long as pods do not ask to be near others; those of tables do not."""
+    Other pods only make filters stricter, as long as pods do not ask to be near others; those of tables do not. And the
+    plugin that declares devices, if each configuration has it for each pod."""
+    declared: set[type[DeviceSharing] | None] = set()
+    sharing: DeviceSharing | None = None
     loaded = inputs.cluster(plan.cluster).loaded
     objects = [item for item in loaded.objects if not isinstance(item, Pod)]
     allowed = np.zeros((len(pods), len(names)), np.bool_)
@@ -91,4 +110,11 @@ def _allowed(inputs: StudyInputs, plan: StudyPlan, pods: Sequence[Pod], names: S
         rows = [row_of[name] for name in names]
         for at, pod in enumerate(pods):
             allowed[at] |= fitting_nodes(empty, pod)[rows]
-    return allowed
+            sharing = _sharing(empty.runner(pod))
+            declared.add(None if sharing is None else type(sharing))
+    return allowed, sharing if len({each and each.name for each in declared}) == 1 else None
+
+
+def _sharing(runner: Runner | None) -> DeviceSharing | None:
+    """The filter of a profile that declares devices."""
+    return next((each for each in runner.filters if isinstance(each, DeviceSharing)), None) if runner else None

@@ -11,7 +11,6 @@ from typing import Any
 import msgspec
 
 from mooring.answers.experiments.compared_run import RunInputs
-from mooring.answers.experiments.node_use import WeighedShape, cut_shapes, weighed_shapes
 from mooring.answers.experiments.run_plan import UnknownPath, digest_of, with_value
 from mooring.answers.study.study_file import ONE_BY_ONE, OPTIMAL, ConfigurationEntry, Study, StudyError, WorkloadEntry
 from mooring.answers.study.study_metrics import PYTHON
@@ -32,6 +31,7 @@ from mooring.inputs.traces.trace_reader import TracePods, read_trace_nodes, read
 from mooring.model.meta import KubeObject
 from mooring.model.node import Node
 from mooring.model.pod import Pod
+from mooring.sim.fragmentation import WeighedShape, cut_shapes, weighed_shapes
 from mooring.state.recording.run_reading import runs_in
 from mooring.state.recording.segment_file import RecordingError
 from mooring.state.replay.replayer import settings_of

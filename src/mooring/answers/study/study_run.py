@@ -10,7 +10,6 @@ import msgspec
 
 from mooring.answers.experiments.compared_run import RunResult, run_once
 from mooring.answers.experiments.figures import RunFigures, UseFigures, WaitFigures
-from mooring.answers.experiments.node_use import FilteringCluster, fragmentation_of
 from mooring.answers.experiments.placement_table import unpack
 from mooring.answers.experiments.run_plan import RunPlan
 from mooring.answers.study.study_arrivals import arriving_pods, fitted
@@ -25,6 +24,7 @@ from mooring.kit.callbacks import Progress
 from mooring.kit.process import relax_collector
 from mooring.model.pod import Pod
 from mooring.scheduler.ties import TieBreak, by_seed, first_row, lowest_name
+from mooring.sim.fragmentation import FilteringCluster, fragmentation_of
 from mooring.sim.one_by_one import OneByOne
 from mooring.sim.simulated_cluster import SimulatedCluster
 

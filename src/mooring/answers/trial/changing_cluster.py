@@ -13,6 +13,7 @@ from typing import Any, Self
 from mooring.answers.form.published import Form
 from mooring.answers.form.utilisation import Utilisation, utilisation_of
 from mooring.answers.trial.budget_counts import BudgetCounts
+from mooring.answers.trial.node_prices import known_prices
 from mooring.answers.trial.workload_book import WorkloadBook
 from mooring.drivers.simulated_driver import START_NS, Driver
 from mooring.framework.config.types import KubeSchedulerConfiguration
@@ -323,6 +324,8 @@ class ClusterMoment:
     utilisation: Utilisation
     groups: Mapping[str, GroupState] = field(default_factory=dict)
     """Pod groups by key, if the scheduler heeds groups."""
+    price_an_hour: float | None = None
+    """The price of an hour of all nodes; None if some node has none."""
 
 
 def moment_of(cluster: ChangingCluster) -> ClusterMoment:
@@ -333,7 +336,9 @@ def moment_of(cluster: ChangingCluster) -> ClusterMoment:
         counted = None if pod.spec.node_name else scheduler.placed(pod.id)
         if counted is not None and scheduler.waiting.get(pod.id) is None:
             places[pod.key] = counted.spec.node_name  # a Bind plugin bound it without the driver
-    return ClusterMoment(places, utilisation_of(cluster.simulated.cluster.nodes), _groups(cluster, pods, places))
+    prices = known_prices(cluster.driver.nodes())
+    price = sum(prices[name] for name in sorted(prices)) if prices else None
+    return ClusterMoment(places, utilisation_of(cluster.simulated.cluster.nodes), _groups(cluster, pods, places), price)
 
 
 def with_siblings(pods: Iterable[Pod]) -> list[Pod]:

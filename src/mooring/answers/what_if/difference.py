@@ -23,6 +23,7 @@ from mooring.answers.trial.changing_cluster import (
 from mooring.answers.trial.workload_book import WorkloadName
 from mooring.answers.what_if.changed_groups import ChangedGroup, changed_groups, pods_in, told_changes
 from mooring.answers.what_if.difference_form import (
+    CostChangeForm,
     GroupUseChangeForm,
     MovedPod,
     PendingPod,
@@ -138,6 +139,7 @@ class WhatIf(ClusterAnswer):
     """How many pods of each workload are moved, pending, placed, preempted and blocked; by name."""
     notes: list[str] = field(default_factory=list)
     groups: Sequence[ChangedGroup] = ()
+    cost: CostChangeForm | None = None
 
     @property
     def fits(self) -> bool:
@@ -147,7 +149,7 @@ class WhatIf(ClusterAnswer):
     # ---- in words
 
     def summary(self) -> list[str]:
-        told = [*self._what_happened(), *told_changes(self.groups), *self._fullness()]
+        told = [*self._what_happened(), *told_changes(self.groups), *self._fullness(), *self._costs()]
         return [self._outcome(), *told, *(f"Note: {note}" for note in self.notes)]
 
     def _outcome(self) -> str:
@@ -193,6 +195,14 @@ class WhatIf(ClusterAnswer):
                 parts.append(f"{name} {show_percent(before)} -> {show_percent(after)}")
         nodes = f"Schedulable nodes: {self.before.total.nodes} -> {self.after.total.nodes}"
         yield f"{nodes}. Requested: {', '.join(parts)}." if parts else f"{nodes}."
+
+    def _costs(self) -> Iterator[str]:
+        """The price of the nodes before and after, if all have one and the changes make a difference."""
+        if self.cost is not None and self.cost.difference:
+            more = "more" if self.cost.difference > 0 else "less"
+            hour, month = (f"{abs(each):.4g}" for each in (self.cost.difference, self.cost.difference_a_month))
+            prices = f"Nodes cost {self.cost.before:.4g} an hour before and {self.cost.after:.4g} an hour after"
+            yield f"{prices}: {hour} {more} an hour, {month} {more} a month (730 hours)."
 
     # ---- as tables
 
@@ -343,7 +353,19 @@ def difference(changes: Sequence[str], before: ClusterMoment, cluster: ChangingC
         ),
         [*cluster.notes],
         changed_groups(before.groups, after.groups),
+        _cost_change(before.price_an_hour, after.price_an_hour),
     )
+
+
+HOURS_A_MONTH = 730
+"""As price lists of clouds count: a twelfth of 365 days."""
+
+
+def _cost_change(before: float | None, after: float | None) -> CostChangeForm | None:
+    if before is None or after is None:
+        return None
+    more = round(after - before, 9)
+    return CostChangeForm(before, after, more, more * HOURS_A_MONTH)
 
 
 def _by_workload(cluster: ChangingCluster, **entries: Sequence[NamedPod]) -> dict[WorkloadName, Counter[str]]:

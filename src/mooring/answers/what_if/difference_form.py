@@ -5,7 +5,7 @@ from typing import Literal
 
 from msgspec import field
 
-from mooring.answers.form.published import Count, Form
+from mooring.answers.form.published import Count, Form, Number
 from mooring.answers.form.utilisation import UseForm
 from mooring.answers.trial.changing_cluster import BlockedPod, GonePod, NamedPod
 
@@ -108,6 +108,17 @@ class ChangedGroupForm(Form, frozen=True):
     """Why it is pending."""
 
 
+class CostChangeForm(Form, frozen=True):
+    """The price of an hour of all nodes, in the unit of their labels or annotations mooring.dev/price."""
+
+    before: Number
+    after: Number
+    difference: Number
+    """The price of an hour that the changes add; below 0 if they save."""
+    difference_a_month: Number
+    """The same for 730 hours."""
+
+
 class WhatIfForm(Form, frozen=True):
     """The difference that changes make to a cluster. The scheduler has tried everything that was pending before the first
     change."""
@@ -139,3 +150,5 @@ class WhatIfForm(Form, frozen=True):
     """Sentences about the simulation that a reader should know."""
     groups: Sequence[ChangedGroupForm] = []
     """Pod groups that are pending in the end, or were not placed before; with the feature gate GenericWorkload."""
+    cost: CostChangeForm | None = None
+    """The price of all nodes before and after; left out if some node has no price."""

@@ -9,13 +9,28 @@ from mooring.answers.plan.plan import Plan
 from mooring.answers.plan.plan import plan as ask_plan
 from mooring.answers.plan.programs import SolverMissing
 from mooring.answers.plan.shrink import ShrinkOptions
-from mooring.cli.answering import ClusterSource, ShownAnswer, asks_clusters, shows_answer
+from mooring.cli.answering import ClusterSource, ShownAnswer, asks_clusters, shows_answer, tell_notes
 from mooring.cli.asked_clusters import asked
 from mooring.cli.options import file_option
 from mooring.cli.refusal import refuse
 from mooring.cli.terminal import LateBar
 from mooring.inputs.arrivals import ArrivalsError
+from mooring.inputs.input_errors import LiveSourceError
 from mooring.inputs.loaded_cluster import LoadedCluster
+
+
+def _live_offers(source: ClusterSource) -> list[dict[str, Any]]:
+    """The NodePools and NodeClaims of the live cluster."""
+    # Hot: the client of the API takes 0.1 s to import, and most questions are about files.
+    from mooring.inputs.live_offers import read_live_offers
+
+    try:
+        objects, notes = read_live_offers(source.kubeconfig, source.context)
+    except LiveSourceError as fault:
+        refuse(fault)
+    tell_notes(notes)
+    return objects
+
 
 EPILOG = """
 \b
@@ -24,6 +39,8 @@ Examples:
   mooring plan --offer offers.yaml --from dump.json --apply web.yaml    ... and for what I am about to apply?
   mooring plan --offer offers.yaml --from dump.json --arrivals day.yaml ... for the busiest moment of a day?
   mooring plan --offer offers.yaml --from dump.json --at-once       ... if I add all of them at the same time?
+  mooring plan --offer nodepools.yaml --offer types.json            ... of what Karpenter may add, at the prices of the types?
+  mooring plan --context prod --offers-of-cluster --offer types.json    ... with the NodePools of the live cluster?
   mooring plan --shrink --from dump.json                            which nodes can go?
   mooring plan --offer offers.yaml --from dump.json --html plan.html    tables and plots to look at, to print or to send
   mooring plan --offer offers.yaml --from dump.json -o json | jq '.add[] | {step, offer, count}'
@@ -37,6 +54,17 @@ Offers are a YAML list. A node template is as in a manifest, without a name; Dae
       metadata: {labels: {topology.kubernetes.io/zone: a}}
       status: {allocatable: {cpu: "16", memory: 64Gi, pods: "110"}}
   - {name: more, price: 0.2, like: node-7}    # like a node of the cluster
+
+\b
+Other files are recognised by their content, and put together:
+  NodePools of Karpenter      requirements, taints, labels, limits and weight; types come from one of the next two, or else
+                              from the nodes of the cluster
+  instance types, JSON        as Karpenter's kwok provider reads them: name, offerings (zone, capacity type, price),
+                              architecture, operatingSystems, resources
+  instance types, CSV         a row for each offering: name, price, zone, capacityType, architecture, operatingSystem, and a
+                              column for each resource (cpu, memory, nvidia.com/gpu, ...)
+  cluster-autoscaler          its Deployment with --nodes=MIN:MAX:NAME; a Node of the file or of the cluster is the template
+  OpenCost's CSV              prices an hour (MarketPriceHourly) for offers that have none
 
 \b
 Pods that fit on the present nodes go there first. The scheduler itself decides in a simulation whether the rest fits on
@@ -65,7 +93,18 @@ Exit status:
 
 
 @click.command(epilog=EPILOG, short_help="Which nodes to add at least cost, and which can go.")
-@file_option("--offer", "The nodes that can be added, with prices and limits (YAML, see below).")
+@file_option(
+    "--offer",
+    "The nodes that can be added, with prices and limits: Mooring's own list, NodePools and instance types of Karpenter, "
+    "node groups of cluster-autoscaler, prices of OpenCost (see below). Can be given several times.",
+    multiple=True,
+)
+@click.option(
+    "--offers-of-cluster",
+    "live_offers",
+    is_flag=True,
+    help="Offer what the NodePools of the live cluster allow as well.",
+)
 @click.option(
     "--apply",
     multiple=True,
@@ -87,20 +126,26 @@ Exit status:
 )
 @asks_clusters
 @shows_answer
-def plan(source: ClusterSource, shown: ShownAnswer, offer: str | None, shrink: bool, **given: Any) -> None:
+def plan(source: ClusterSource, shown: ShownAnswer, offer: tuple[str, ...], shrink: bool, **given: Any) -> None:
     """Find the cheapest nodes on which everything pending fits, or nodes that are not needed."""
-    if offer is None and not shrink:
+    live_offers = given.pop("live_offers")
+    if not offer and not live_offers and not shrink:
         refuse("nothing to plan: name the nodes that can be added with --offer FILE, or ask with --shrink which can go")
     unit = given.pop("price_unit")
     options = ShrinkOptions(given.pop("prices"), given.pop("seconds"))
     if not shrink and options != ShrinkOptions():
         refuse("--prices and --seconds are about --shrink: add it, or leave them out")
+    if live_offers and (source.sources or source.is_several):
+        refuse(
+            "--offers-of-cluster asks one live cluster: leave --from and further contexts out, or name files with --offer"
+        )
+    offers = [*offer, *(_live_offers(source) if live_offers else ())]
 
     def planned(loaded: LoadedCluster) -> Plan:
         try:
             with LateBar("planning") as bar:
                 answer = ask_plan(
-                    loaded, offer, shrink=shrink and options, validation=source.validate, tell=bar, **given
+                    loaded, offers or None, shrink=shrink and options, validation=source.validate, tell=bar, **given
                 )
                 return replace(answer, price_unit=unit)
         except SolverMissing as error:

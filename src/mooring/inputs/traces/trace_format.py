@@ -53,6 +53,11 @@ class TimeColumns:
     """When the pod began to run, if the trace has it: it runs from then until `ends`. Otherwise from `arrives`."""
     ns: int = 1_000_000_000
     """The unit of these columns in nanoseconds."""
+    opens: int | None = None
+    """When the trace begins. Pods with an earlier time are there at that moment, and run from then on."""
+    closed: int | None = None
+    """A number that stands for any time after the end of the trace: a pod that ends then stays, and one that arrives then
+    never came."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,9 +68,11 @@ class EventColumns:
     """The columns that say which object changed."""
     kind: str
     begins: frozenset[str]
-    """Kinds of events with which an object arrives. The first one counts, with all of its columns."""
+    """Kinds of events with which an object arrives. The earliest one counts, with all of its columns."""
     ends: frozenset[str]
-    """Kinds of events with which it leaves. The first one after its arrival counts."""
+    """Kinds of events with which it leaves. The earliest one after its arrival counts."""
+    time: str = "time"
+    """The column that orders the events: exports of a database have rows in any order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +102,7 @@ class TraceTable:
         """All columns that are read, in both tables."""
         times, events = self.times, self.events
         timed = (times.arrives, times.ends, times.begins) if times is not None else ()
-        changed = (*events.key, events.kind) if events is not None else ()
+        changed = (*events.key, events.kind, events.time) if events is not None else ()
         beside = (self.count, self.priority, *self.join, *timed, *changed, *self.where)
         return [*dict.fromkeys(filter(None, (*self.objects.columns(), *beside)))]
 

@@ -19,7 +19,8 @@ GPU_MODEL = "alibabacloud.com/gpu-card-model"
 
 OPENB = TraceFormat(
     "openb",
-    "Alibaba's GPU cluster of 2023: github.com/alibaba/clusterdata, folder cluster-trace-gpu-v2023; also in "
+    "Alibaba's GPU cluster of 2023: github.com/alibaba/clusterdata, folder cluster-trace-gpu-v2023, whose README describes "
+    "the columns; also in "
     "github.com/hkust-adsl/kubernetes-scheduler-simulator",
     TraceTable(
         ObjectColumns(
@@ -63,8 +64,8 @@ _TASKS = (
 )
 _TASK_REQUESTS = (
     amount("plan_cpu", scale=10),  # percent of a CPU
-    amount("plan_mem", scale=GIB),
-    {GPU_MILLI: amount("plan_gpu", scale=10)},
+    amount("plan_mem", scale=GIB),  # the trace says GB; 29.296875 of it are 30,000 MiB
+    {GPU_MILLI: amount("plan_gpu", scale=10)},  # percent of a GPU
 )
 _PAI_NODES = TraceTable(
     ObjectColumns(
@@ -76,7 +77,10 @@ _PAI_NODES = TraceTable(
     ),
     ("machine", "gpu_type", "cap_cpu", "cap_mem", "cap_gpu"),
 )
-_PAI = "Alibaba's GPU cluster of 2020 (PAI): github.com/alibaba/clusterdata, folder cluster-trace-gpu-v2020"
+_PAI = (
+    "Alibaba's GPU cluster of 2020 (PAI): github.com/alibaba/clusterdata, folder cluster-trace-gpu-v2020, whose README "
+    "describes the columns"
+)
 
 PAI_TASKS = TraceFormat(
     "pai-tasks",
@@ -108,12 +112,12 @@ MACHINE_CPU_MILLI, MACHINE_BYTES = 100_000, 100 * GIB
 
 AZURE_PACKING = TraceFormat(
     "azure-packing",
-    "Azure's trace for packing of 2020: github.com/Azure/AzurePublicDataset, AzureTracesForPacking2020; pods: the table vm "
-    "as CSV, types: the table vmType as CSV",
+    "Azure's trace for packing of 2020: github.com/Azure/AzurePublicDataset, AzureTracesForPacking2020.md describes the "
+    "columns; pods: the table vm of its SQLite file as CSV, types: the table vmType as CSV",
     TraceTable(
         ObjectColumns(("vmId",), amount("core", scale=MACHINE_CPU_MILLI), amount("memory", scale=MACHINE_BYTES)),
         ("vmId", "tenantId", "vmTypeId", "priority", "starttime", "endtime"),
-        TimeColumns("starttime", "endtime", ns=86_400_000_000_000),
+        TimeColumns("starttime", "endtime", ns=86_400_000_000_000, opens=0),
         priority="priority",
         highest_is_lowest=True,
         join=("vmTypeId",),
@@ -123,7 +127,8 @@ AZURE_PACKING = TraceFormat(
 
 GOOGLE_2019 = TraceFormat(
     "google-2019",
-    "Google's Borg cells of May 2019: github.com/google/cluster-data, ClusterData2019, which BigQuery serves; pods: "
+    "Google's Borg cells of May 2019: github.com/google/cluster-data, ClusterData2019, which BigQuery serves and "
+    "clusterdata_trace_format_v3.proto describes; pods: "
     "instance_events, nodes: machine_events, each as CSV with fields such as resource_request.cpus AS resource_request_cpus",
     TraceTable(
         ObjectColumns(
@@ -135,7 +140,7 @@ GOOGLE_2019 = TraceFormat(
             *("time", "type", "collection_id", "instance_index", "priority", "collection_type"),
             *("resource_request_cpus", "resource_request_memory"),
         ),
-        TimeColumns("time", ns=1000),
+        TimeColumns("time", ns=1000, closed=2**63 - 1),
         priority="priority",
         events=EventColumns(
             ("collection_id", "instance_index"),

@@ -173,7 +173,8 @@ class _TraceReading:
 
     def _arrives(self, row: Row) -> bool:
         """Whether a row has a time of arrival: a pod without one never came."""
-        return self.table.times is None or row[self.table.times.arrives] not in NO_VALUE
+        times = self.table.times
+        return times is None or not _is_never(row[times.arrives], times)
 
     def _beside(self) -> dict[tuple[str, ...], Row]:
         """The rows of the second table by the columns that join."""
@@ -204,16 +205,21 @@ class _TraceReading:
 
     def _merged(self, rows: Iterable[Row]) -> Iterator[Row]:
         """One row for each object: that of the event with which it arrives, with the time when it leaves."""
-        events, times = self.table.events, self.table.times
+        events = self.table.events
         assert events is not None, "only tables of events are merged"
-        found: dict[tuple[str, ...], dict[str, str]] = {}
+        found: dict[tuple[str, ...], tuple[float, Row]] = {}
+        ends: dict[tuple[str, ...], list[tuple[float, str]]] = {}
         for row in rows:
-            key = tuple(row[column] for column in events.key)
-            if row[events.kind] in events.begins:
-                found.setdefault(key, {**row, _LEFT: ""})
-            elif times is not None and row[events.kind] in events.ends and key in found and not found[key][_LEFT]:
-                found[key][_LEFT] = row[times.arrives]
-        yield from found.values()
+            key, when = tuple(row[column] for column in events.key), _number_in(row[events.time])
+            if when is None:
+                self.fault(events.time, show(row[events.time]), "a time as a number")
+            elif row[events.kind] in events.begins:
+                if key not in found or when < found[key][0]:
+                    found[key] = when, row
+            elif row[events.kind] in events.ends:
+                ends.setdefault(key, []).append((when, row[events.time]))
+        for key, (began, row) in found.items():
+            yield {**row, _LEFT: min((end for end in ends.get(key, ()) if end[0] >= began), default=(0, ""))[1]}
 
     # ---- one row
 
@@ -260,17 +266,19 @@ class _TraceReading:
             return 0, None
         arrives = self._time(row, times, times.arrives)
         left = _LEFT if self.table.events is not None else times.ends
-        ends = self._time(row, times, left) if left and row[left] not in NO_VALUE else None
+        ends = self._time(row, times, left) if left and not _is_never(row[left], times) else None
         begins = self._time(row, times, times.begins) if times.begins and row[times.begins] else arrives
         if arrives is None or begins is None:
             return None
         return arrives, None if ends is None else max(ends - begins, 0)
 
     def _time(self, row: Row, times: TimeColumns, column: str) -> int | None:
+        """A time in nanoseconds; None after a problem was noted."""
         number = _number_in(row[column])
         if number is None:
             self.fault(column, show(row[column]), "a time as a number")
-        return None if number is None else int(number * times.ns)
+            return None
+        return int((number if times.opens is None else max(number, times.opens)) * times.ns)
 
     def priority(self, row: Row) -> int:
         """The priority of a pod, where a higher number is a higher priority."""
@@ -338,6 +346,11 @@ def _text_of(path: str) -> str:
     except (BadGzip, Bomb, UnicodeDecodeError) as error:
         told = "the text is not UTF-8" if isinstance(error, UnicodeDecodeError) else str(error)
         raise TraceError([Problem("", told, file=path)]) from error
+
+
+def _is_never(cell: str, times: TimeColumns) -> bool:
+    """Whether a time is missing, or after the end of the trace."""
+    return cell in NO_VALUE or (times.closed is not None and (_number_in(cell) or 0) >= times.closed)
 
 
 def _number_in(cell: str) -> float | None:

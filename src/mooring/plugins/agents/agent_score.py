@@ -42,22 +42,30 @@ class AgentScore(TotalsPlugin):
         self.action: str = written.get("action", NODE)
         self.observer = DecisionObserver(written.get("resources", ("cpu", "memory")))
         self.policy: Policy = _policy(written)
+        self.is_told = False
+        """Whether `told` is the action of the next attempt. The environment sets both: it has shown the observation."""
+        self.told: Action = None
 
     def totals(
         self, context: SchedulingContext, rows: Rows, scores: Callable[[], Mapping[str, Scores]]
     ) -> Scores | None:
-        observation = self.observer.observe(context.nodes, context.pod, rows)
-        action = self.policy(observation)
+        action = self.told if self.is_told else self._asked(context, rows)
         if action is None:
             return None
         if self.action == WEIGHTS:
             return weighed(np.asarray(action, np.float64), scores())
-        place = chosen(action, observation["action_mask"])
-        if place is None or place == len(self.observer.rows):
+        if action == len(self.observer.rows):
             return None
-        wanted = self.observer.rows[place]
-        totals: Scores = (np.arange(context.nodes.height)[rows] == wanted).astype(np.int64)
+        totals: Scores = (np.arange(context.nodes.height)[rows] == self.observer.rows[action]).astype(np.int64)
         return totals
+
+    def _asked(self, context: SchedulingContext, rows: Rows) -> Action:
+        """The answer of the policy: a place that is open, or weights."""
+        observation = self.observer.observe(context.nodes, context.pod, rows)
+        action = self.policy(observation)
+        if action is None or self.action == WEIGHTS:
+            return action
+        return chosen(action, observation["action_mask"])
 
 
 def chosen(action: Any, mask: NDArray[Any]) -> int | None:

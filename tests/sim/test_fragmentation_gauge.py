@@ -6,13 +6,13 @@ from typing import Any
 import pytest
 
 from build import a_node, a_pod
-from mooring.answers.experiments import node_use
 from mooring.answers.experiments.compared_run import RunInputs, run_once
-from mooring.answers.experiments.node_use import FragmentationGauge
 from mooring.answers.experiments.run_plan import RunPlan
 from mooring.framework import config
 from mooring.inputs.arrivals import Arrival
 from mooring.kit.clock import NS_PER_S
+from mooring.sim import fragmentation
+from mooring.sim.fragmentation import FragmentationGauge
 
 
 class DayOfShares:
@@ -21,7 +21,7 @@ class DayOfShares:
     def __init__(self, monkeypatch: pytest.MonkeyPatch, horizon_ns: int) -> None:
         self.now_ns, self.taken_ns = 100, list[int]()
         self.shares: dict[str, float | None] = {"cpu": 0.0, "memory": None}
-        monkeypatch.setattr(node_use, "fragmentation_of", self._taken)
+        monkeypatch.setattr(fragmentation, "fragmentation_of", self._taken)
         simulated: Any = SimpleNamespace(clock=SimpleNamespace(now_ns=lambda: self.now_ns))
         self.gauge = FragmentationGauge(simulated, (), horizon_ns)
 

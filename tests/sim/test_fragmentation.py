@@ -10,13 +10,6 @@ from random_clusters import clusters
 
 from build import a_node, a_pod
 from how_many import examples
-from mooring.answers.experiments.node_use import (
-    WeighedShape,
-    cut_shapes,
-    fragmentation_of,
-    fragmented_share,
-    weighed_shapes,
-)
 from mooring.framework import config as configuration
 from mooring.framework.contract.plain import NodeView, PlainPlugin
 from mooring.inputs.loaded_cluster import LoadedCluster
@@ -24,6 +17,13 @@ from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
 from mooring.scheduler.decide import DecideOptions, decide
 from mooring.scheduler.decision import DecisionDetails, NoFit, Placement
+from mooring.sim.fragmentation import (
+    WeighedShape,
+    cut_shapes,
+    fragmentation_of,
+    fragmented_share,
+    weighed_shapes,
+)
 from mooring.sim.simulated_cluster import SimulatedCluster
 from mooring.state.scheduler_assembly import all_plugins
 
@@ -150,7 +150,7 @@ def test_pods_of_another_scheduler_can_use_nothing_here() -> None:
 
 
 def test_only_the_most_frequent_shapes_count_and_a_note_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mooring.answers.experiments.node_use.SHAPES", 2)
+    monkeypatch.setattr("mooring.sim.fragmentation.SHAPES", 2)
     pods = [(a_pod(f"p-{i}", cpu=f"{i + 1}", **WHO), 10 - i) for i in range(3)]
     kept, notes = cut_shapes(weighed_shapes(pods))
     assert [(shape.pod.name, shape.count) for shape in kept] == [("p-0-another", 10), ("p-1-another", 9)]

@@ -1,0 +1,233 @@
+"""Recognises what files and objects say about nodes that can be had, and puts it together into offered nodes."""
+
+import csv
+import io
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import msgspec
+
+from mooring.api.validation.problem import Problem
+from mooring.inputs.documents import JsonFault, ManifestFile, gather, is_json, json_pieces
+from mooring.inputs.lines import on_lines
+from mooring.inputs.loaded_cluster import Source, Written
+from mooring.inputs.offers.autoscaler_groups import AutoscalerGroup, group_offers, node_groups
+from mooring.inputs.offers.instance_types import (
+    CSV_NAMES,
+    InstanceOffering,
+    InstanceType,
+    are_instance_types,
+    csv_instance_types,
+    instance_types,
+)
+from mooring.inputs.offers.karpenter_pools import KarpenterPool, amounts_in_use, node_pool
+from mooring.inputs.offers.offered_node import (
+    ARCH,
+    CAPACITY_TYPE,
+    INSTANCE_TYPE,
+    NODE_POOL,
+    OS,
+    ZONE,
+    OfferedNode,
+    offer_name,
+    price_of,
+)
+from mooring.inputs.offers.price_list import COLUMN, PriceRow, listed_price, price_rows
+from mooring.kit.words import count
+from mooring.kit.yaml_reader import YamlFault, read_documents
+from mooring.model.node import Node
+
+MAX_BYTES = 64 << 20
+"""For all files together: 800 types with three zones and two capacity types have 5 MB in the form of the kwok provider."""
+PRICE = "mooring.dev/price"
+"""A label or an annotation of a node: what it costs an hour, as a number."""
+_TYPE_LABELS = (INSTANCE_TYPE, ARCH, OS)
+_OFFERING_LABELS = (ZONE, CAPACITY_TYPE)
+
+
+@dataclass(slots=True)
+class OfferSources:
+    """What was read, by form."""
+
+    own: list[tuple[ManifestFile | None, Any]] = field(default_factory=list)
+    """Documents in the form of Mooring's own offers, or in none that is known."""
+    types: list[InstanceType] = field(default_factory=list)
+    pools: list[KarpenterPool] = field(default_factory=list)
+    claims: list[Mapping[str, Any]] = field(default_factory=list)
+    groups: list[AutoscalerGroup] = field(default_factory=list)
+    templates: list[tuple[str, Mapping[str, Any]]] = field(default_factory=list)
+    prices: list[PriceRow] = field(default_factory=list)
+    problems: list[Problem] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    def offered(self, nodes: Sequence[Node]) -> list[OfferedNode]:
+        """The nodes that pools, groups and types offer, with their prices; problems and notes are added. `nodes` are those of
+        the cluster: they show instance types if no file does, templates of groups, and what pools use."""
+        written = [msgspec.to_builtins(node) for node in nodes] if self.pools or self.groups else []
+        types = self.types or [*_types_of(written)]
+        found: list[OfferedNode] = []
+        if self.pools:
+            used = amounts_in_use(self._in_use(written))
+            for pool in self.pools:
+                allowed = [*pool.offers(types, used.get(pool.name, {}), self.notes)]
+                if not allowed:
+                    self.notes.append(f"NodePool {pool.name} allows none of {count(len(types), 'instance type')}")
+                found += allowed
+        else:
+            found += [*_offers_of(self.types)]
+        found += group_offers(self.groups, self.templates, written, self.problems)
+        return self._with_prices(found)
+
+    def _in_use(self, nodes: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+        """The pool and the capacity of each node, and of each NodeClaim that has no node yet."""
+        there = {node["metadata"].get("name") for node in nodes}
+        named = [(node["metadata"].get("labels") or {}, node.get("status") or {}) for node in nodes]
+        for claim in self.claims:
+            status = claim.get("status") or {}
+            if status.get("nodeName") not in there:
+                named.append(((claim.get("metadata") or {}).get("labels") or {}, status))
+        for labels, status in named:
+            if pool := labels.get(NODE_POOL):
+                yield pool, status.get("capacity") or {}
+
+    def _with_prices(self, found: Sequence[OfferedNode]) -> list[OfferedNode]:
+        """The offers with prices of the list where they have none of their own."""
+        priced: list[OfferedNode] = []
+        missing: dict[str, OfferedNode] = {}
+        for offer in found:
+            price = offer.price
+            if price is None:
+                price = listed_price(
+                    self.prices, {**offer.manifest(), "metadata": {"name": offer.name, "labels": offer.labels}}
+                )
+            if price is None:
+                price = price_of(offer.annotations.get(PRICE) or offer.labels.get(PRICE))
+            if price is None:
+                missing.setdefault(offer.where, offer)
+            else:
+                priced.append(replace(offer, price=price))
+        for where, offer in missing.items():
+            told = f"no price; add a CSV with the column {COLUMN}, or the annotation {PRICE}"
+            self.problems.append(Problem("", told, where=where, file=offer.file))
+        return priced
+
+
+def _types_of(nodes: Sequence[Mapping[str, Any]]) -> Iterator[InstanceType]:
+    """The instance types of the nodes of a cluster, with the zones and capacity types in which it has them."""
+    seen: dict[str, tuple[Mapping[str, Any], set[tuple[tuple[str, str], ...]]]] = {}
+    for node in nodes:
+        labels = node["metadata"].get("labels") or {}
+        if name := labels.get(INSTANCE_TYPE):
+            place = tuple((key, labels[key]) for key in _OFFERING_LABELS if key in labels)
+            seen.setdefault(name, (node, set()))[1].add(place)
+    for name, (node, places) in seen.items():
+        labels, status = node["metadata"]["labels"], node.get("status") or {}
+        yield InstanceType(
+            name,
+            {key: labels[key] for key in _TYPE_LABELS if key in labels},
+            status.get("capacity") or {},
+            status.get("allocatable") or {},
+            [InstanceOffering(dict(place), None) for place in sorted(places)],
+            "the nodes of the cluster",
+        )
+
+
+def _offers_of(types: Sequence[InstanceType]) -> Iterator[OfferedNode]:
+    """Types without a pool: each offering is a node."""
+    for kind in types:
+        for offering in kind.offerings:
+            labels = {**kind.labels, **offering.labels}
+            os_name = labels.get(OS, "")
+            parts = (labels.get(ZONE, ""), labels.get(CAPACITY_TYPE, ""), "" if os_name == "linux" else os_name)
+            name = offer_name(kind.name, *parts)
+            where = f"instance type {kind.name}"
+            yield OfferedNode(
+                name, offering.price, labels, kind.capacity, kind.allocatable, file=kind.file, where=where
+            )
+
+
+# ---- recognising
+
+
+def read_offer_sources(offered: Sequence[Source | Written]) -> OfferSources:
+    """Read files and objects, each in the form that its content shows. Problems are noted, not raised."""
+    sources = OfferSources()
+    paths = [os.fspath(each) for each in offered if isinstance(each, str | os.PathLike)]
+    files, problems = gather(paths, None, MAX_BYTES)
+    sources.problems += problems
+    for file in files:
+        _read_file(file, sources)
+    for each in offered:
+        if not isinstance(each, str | os.PathLike):
+            _sort(dict(each), None, sources)
+    return sources
+
+
+def _read_file(file: ManifestFile, sources: OfferSources) -> None:
+    if (rows := _csv_rows(file)) is not None:
+        heads = {name.strip() for name in rows[0][1]} if rows else set()
+        if COLUMN in heads:
+            sources.prices += price_rows(rows, file.name, sources.problems)
+        else:
+            sources.types += csv_instance_types(rows, file.name, sources.problems)
+        return
+    try:
+        if is_json(file):  # Hot: a list of 800 types takes 20 ms, and 20 s as YAML
+            documents = [msgspec.json.decode(piece) for _, piece in json_pieces(file.text)]
+        else:
+            documents = [each for each in read_documents(file.text) if each is not None]
+    except (JsonFault, YamlFault) as fault:
+        sources.problems.append(Problem(f"column {fault.column}", str(fault), file=file.name, line=fault.line))
+        return
+    for document in documents:
+        _sort(document, file, sources)
+
+
+def _csv_rows(file: ManifestFile) -> list[tuple[int, dict[str, str]]] | None:
+    """The rows of a table of prices or types with their lines; None: the file is no such table."""
+    try:
+        text = file.text.decode()
+    except UnicodeDecodeError:
+        return None
+    first = next(csv.reader(io.StringIO(text.partition("\n")[0])), [])
+    heads = [name.strip().lower() for name in first]
+    if COLUMN.lower() not in heads and not ("price" in heads and {*heads} & {*CSV_NAMES}):
+        return None
+    reader = csv.DictReader(io.StringIO(text, newline=""), restval="")
+    return [(reader.line_num, {str(name): cell for name, cell in row.items() if name is not None}) for row in reader]
+
+
+def _sort(document: Any, file: ManifestFile | None, sources: OfferSources) -> None:
+    """Put a document where it belongs."""
+    name = file.name if file is not None else ""
+    before = len(sources.problems)
+    if are_instance_types(document):
+        sources.types += instance_types(document, name, sources.problems)
+    elif isinstance(document, Mapping) and "offerings" in document:
+        sources.types += instance_types([document], name, sources.problems)
+    elif isinstance(document, Mapping) and isinstance(document.get("kind"), str):
+        _sort_object(document, name, sources)
+    else:
+        sources.own.append((file, document))
+    if file is not None and len(sources.problems) > before:
+        sources.problems[before:] = on_lines(file, sources.problems[before:])
+
+
+def _sort_object(written: Mapping[str, Any], file: str, sources: OfferSources) -> None:
+    """An object of the API. Kinds that say nothing about nodes are left out: a file may have many."""
+    kind, items = written["kind"], written.get("items")
+    if kind.endswith("List") and isinstance(items, list):
+        for item in items:
+            if isinstance(item, Mapping):
+                _sort_object({"kind": kind.removesuffix("List"), **item}, file, sources)
+    elif kind == "NodePool":
+        pool = node_pool(written, file, sources.problems)
+        sources.pools += [pool] if pool is not None else []
+    elif kind == "NodeClaim":
+        sources.claims.append(written)
+    elif kind == "Node":
+        sources.templates.append((file, written))
+    elif kind in ("Deployment", "Pod"):
+        sources.groups += node_groups(written, file, sources.problems)
