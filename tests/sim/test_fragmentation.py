@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from random_clusters import clusters
 
 from build import a_node, a_pod
 from how_many import examples
@@ -26,6 +25,7 @@ from mooring.sim.fragmentation import (
 )
 from mooring.sim.simulated_cluster import SimulatedCluster
 from mooring.state.scheduler_assembly import all_plugins
+from random_clusters import clusters
 
 WHO: dict[str, Any] = {"schedulerName": "default-scheduler"}
 
