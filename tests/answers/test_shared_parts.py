@@ -216,7 +216,7 @@ def test_what_is_lost_without_a_permission() -> None:
     assert {kind: loss_without(kinds[kind]) for kind in LOSSES if kind in kinds} == {
         kind: text for kind, text in LOSSES.items() if kind in kinds
     }
-    assert loss_without(EVENTS) == "explanations have no history"
+    assert loss_without(EVENTS) == "explanations have no history, and do not know why controllers created no pods"
     assert loss_without(PODS) == "answers may be wrong"
 
 
