@@ -1,13 +1,11 @@
 # Everything a newcomer needs: `make run` and `make test`. Both set up their own virtual environment.
 VENV   ?= .venv
 PY     := $(VENV)/bin/python
-# Where the environment forbids bytecode, each worker rewrites the assertions of all tests again: 12 s of CPU time.
+# Where the environment forbids bytecode, each run rewrites the assertions of all tests again: 9 s of CPU time.
 PYTEST := PYTHONDONTWRITEBYTECODE= $(PY) -m pytest
 # What `make run` needs is there; what development needs is there as well.
 RUNS   := $(VENV)/.runs
 READY  := $(VENV)/.ready
-# Tests are compiled, once. Else each worker compiles all of them: 20 s of CPU time.
-COLLECTED := $(VENV)/.collected
 CODE   := src tests examples benchmarks tools
 TYPES   = $(VENV)/bin/mypy $(CODE)
 # Types are checked while tests wait. What mypy prints comes last, and a failure of either one is a failure. It has one process
@@ -51,14 +49,14 @@ lint: $(READY)
 types: $(READY)
 	$(TYPES) --num-workers 2
 
-tests: programs $(COLLECTED)
-	$(PYTEST) -n 4 --dist worksteal  # many tests wait for processes, so that two workers leave half of two cores idle
+tests: programs
+	$(PYTEST) --forks 4  # many tests wait for processes, so that two workers leave half of two cores idle
 
-soak: programs $(COLLECTED)  ## all tests in their full length: every example, seed and hour; for the night
-	MOORING_TESTS=soak $(PYTEST) -n 4 --dist worksteal
+soak: programs  ## all tests in their full length: every example, seed and hour; for the night
+	MOORING_TESTS=soak $(PYTEST) --forks 4
 
-fast-tests: $(COLLECTED)
-	MOORING_TESTS=check $(PYTEST) -n 2 --dist worksteal -m "not slow"
+fast-tests: $(READY)
+	MOORING_TESTS=check $(PYTEST) --forks 2 -m "not slow"
 
 web:  ## build the dashboard (web/) into src/mooring/dashboard/web/, after its own tests; needs node
 	npm --prefix web ci
@@ -171,9 +169,6 @@ $(READY): $(RUNS) $(LOCK) requirements-uv.lock
 	@$(PINNED) -r requirements-uv.lock
 	@$(QUICKLY) -r $(LOCK) || $(PINNED) -r $(LOCK)
 	@touch $@
-
-$(COLLECTED): $(READY)
-	@$(PYTEST) --collect-only -qq >$@ || rm $@  # a fault is for the tests to tell
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .coverage* htmlcov build dist site

@@ -29,7 +29,7 @@ def test_make_test_fails_if_types_or_tests_do_and_tells_of_types_last(
     programs = tmp_path / "bin"
     programs.mkdir()
     for name, code in {"ruff": 0, "mypy": mypy, "python": 0}.items():
-        text = f"#!/bin/sh\necho {name} $*\ncase $* in *worksteal*) exit {tests};; esac\nexit {code}\n"
+        text = f"#!/bin/sh\necho {name} $*\ncase $* in *--forks*) exit {tests};; esac\nexit {code}\n"
         (programs / name).write_text(text)
         (programs / name).chmod(0o755)
     for stamp in (".runs", ".ready"):
@@ -39,7 +39,7 @@ def test_make_test_fails_if_types_or_tests_do_and_tells_of_types_last(
     assert done.returncode == status
     ran = [line for line in done.stdout.splitlines() if line.startswith(("ruff", "python", "mypy"))]
     assert [line.split()[0] for line in ran] == ["ruff", "ruff", "python", "python", "mypy"], done.stdout
-    assert "--dist worksteal" in ran[-2] and "src tests" in ran[-1]
+    assert "pytest --forks 4" in ran[-2] and "src tests" in ran[-1]
 
 
 def test_ci_runs_on_the_versions_that_the_package_supports() -> None:
