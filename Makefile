@@ -18,7 +18,7 @@ LOCK   := requirements-dev.lock
 INSTALL = $(PY) -m pip install --quiet --disable-pip-version-check
 # Lock files are complete, so that pip has nothing to resolve.
 PINNED  = $(INSTALL) --no-deps --require-hashes
-# Installs 130 packages with a tenth of the work of pip, which takes over where it cannot reach a registry.
+# Installs packages with a tenth of the work of pip, which takes over where it cannot reach a registry.
 QUICKLY = $(VENV)/bin/uv pip install --quiet --no-config --python $(PY) --no-deps --require-hashes
 MODULE ?= src/mooring/queue/*.py
 # Of the last commit. Outside of git the first second that a ZIP archive can name, and so a wheel.
@@ -33,7 +33,7 @@ AS_LOCKED = $(COMPILE) --python-version 3.11 --constraint $(LOCK)
 .PHONY: bench bench-baseline bench-scale bench-compare performance bench-up bench-live bench-one-object mutants figures costly format clean
 
 run: $(RUNS)  ## start a cluster, apply the examples, and show pods placed, one pending, and a preemption
-	$(VENV)/bin/mooring up --exec 'exec $(PY) examples/up/demonstration.py'
+	PYTHONDONTWRITEBYTECODE= $(VENV)/bin/mooring up --exec 'exec $(PY) examples/up/demonstration.py'
 
 test:  ## everything CI runs: lint, and types beside all tests
 	@$(MAKE) --no-print-directory --jobs 2 lint early-programs
@@ -156,17 +156,17 @@ lock: pyproject.toml  ## pin the newest versions, with hashes, of what developme
 hooks: $(READY)  ## make git run `make lint` and `make types` before each commit
 	$(VENV)/bin/pre-commit install
 
-$(RUNS): pyproject.toml requirements.lock deploy/build.lock
-	@echo "Installing what Mooring needs to run into $(VENV): 30 packages, once."
+$(RUNS): pyproject.toml requirements.lock requirements-uv.lock deploy/build.lock
+	@echo "Installing what Mooring needs to run into $(VENV): 31 packages, once."
 	@python3 -m venv $(VENV)
-	@$(PINNED) -r requirements.lock -r deploy/build.lock
+	@$(PINNED) -r requirements-uv.lock
+	@$(QUICKLY) -r requirements.lock -r deploy/build.lock || $(PINNED) -r requirements.lock -r deploy/build.lock
 	@$(INSTALL) --no-deps --no-build-isolation -e .
 	@$(PY) -m compileall -q src  # a start takes 0.35 s less where PYTHONDONTWRITEBYTECODE is set
 	@touch $@
 
-$(READY): $(RUNS) $(LOCK) requirements-uv.lock
-	@echo "Installing what development needs into $(VENV): 147 packages more, once."
-	@$(PINNED) -r requirements-uv.lock
+$(READY): $(RUNS) $(LOCK)
+	@echo "Installing what development needs into $(VENV): 146 packages more, once."
 	@$(QUICKLY) -r $(LOCK) || $(PINNED) -r $(LOCK)
 	@touch $@
 

@@ -80,9 +80,9 @@ def test_pip_checks_the_hash_of_all_that_make_installs() -> None:
         assert re.search(rf"^{installer} +=.* --require-hashes$", MAKEFILE, re.MULTILINE)
     installing = re.findall(r"^\t@\$\((?:PINNED|QUICKLY|INSTALL)\) (.*)$", MAKEFILE, re.MULTILINE)
     assert installing == [
-        "-r requirements.lock -r deploy/build.lock",
-        "--no-deps --no-build-isolation -e .",
         "-r requirements-uv.lock",
+        "-r requirements.lock -r deploy/build.lock || $(PINNED) -r requirements.lock -r deploy/build.lock",
+        "--no-deps --no-build-isolation -e .",
         "-r $(LOCK) || $(PINNED) -r $(LOCK)",
     ]
     assert MAKEFILE.count("pip install") == 3, "and `make lock`, which makes the lock files, installs uv"

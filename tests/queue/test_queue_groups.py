@@ -9,6 +9,7 @@ from mooring.framework.contract.events import NODE, Action, ClusterEvent
 from mooring.kit.clock import NS_PER_S
 from mooring.model.pod import Pod
 from mooring.model.workloads import PodGroup
+from mooring.queue.entry import QueuedPod
 from mooring.queue.group_queue import GroupQueue
 
 GANG = GroupName("default/gang")
@@ -155,7 +156,7 @@ def a_waiting_world(heeds_groups: bool) -> tuple[Queue, list[Pod]]:
     for pod, rejectors in ((parked, ["NodeResourcesFit"]), (failed, [])):
         world.queue.add(pod)
         entry = world.queue.pop()
-        assert entry is not None
+        assert isinstance(entry, QueuedPod)
         entry.reject_by(rejectors)
         world.queue.add_unschedulable(entry)
     world.queue.add(flying)
