@@ -44,9 +44,6 @@ def given_items(session: pytest.Session, connection: Connection) -> Iterator[pyt
 
 def work(session: pytest.Session, connection: Connection) -> None:
     """Run the tests that the first process gives. A test ends when the next one is known, which may share its fixtures."""
-    if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
-        os.setpgid(0, 0)  # under nohup tests that send SIGHUP see what it does, and a terminal that closes sends none
-        signal.signal(signal.SIGHUP, signal.SIG_DFL)
     config = session.config
     config.pluginmanager.unregister(name="terminalreporter")
     config.pluginmanager.register(Sender(config, connection))

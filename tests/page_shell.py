@@ -88,8 +88,15 @@ class PageShell:
             if command.startswith("mooring ") and not _FOR_SHELLS.search(command):
                 self._forked(command, output).wait(PATIENCE_S)
             else:
-                words, streams = [BASH.required(), "-c", command], {"stdout": output, "stderr": output}
-                subprocess.run(words, cwd=self._home, env=self._environment, timeout=PATIENCE_S, check=False, **streams)
+                subprocess.run(
+                    [BASH.required(), "-c", command],
+                    cwd=self._home,
+                    env=self._environment,
+                    stdout=output,
+                    stderr=output,
+                    timeout=PATIENCE_S,
+                    check=False,
+                )
             output.seek(0)
             return output.read()
 

@@ -2,15 +2,19 @@
 
 import pytest
 from member_rig import GATED, A, B, C, Queue
+from queue_rig import NODE_ADD, Rig
 
+from build import a_node
 from gangs import GROUP_GATES, a_composite, a_group, a_member
+from mooring.cluster.cluster import Cluster
 from mooring.cluster.pods.group_tree import GroupName, name_of
-from mooring.framework.contract.events import NODE, Action, ClusterEvent
+from mooring.framework.contract.events import Change
 from mooring.kit.clock import NS_PER_S
 from mooring.model.pod import Pod
 from mooring.model.workloads import PodGroup
-from mooring.queue.entry import QueuedPod
+from mooring.queue.entry import QueuedPod, group_entry, new_entry
 from mooring.queue.group_queue import GroupQueue
+from mooring.queue.hints import ObservedEvent, QueueingStrategy
 
 GANG = GroupName("default/gang")
 ALL_GATES = {**GROUP_GATES, "CompositePodGroup": True, "TopologyAwareWorkloadScheduling": True}
@@ -142,6 +146,34 @@ def test_a_group_that_failed_waits_from_the_end_of_its_attempt() -> None:
     assert entry is not None and world.queue.backoff_ends_ns(entry) >= world.clock.now_ns() + NS_PER_S
 
 
+def test_a_group_counts_as_one_entity_and_members_that_join_it_do_not_count() -> None:
+    world = Queue(A, B)
+    added = ("active", "UnscheduledPodAdd", "podgroup")
+    assert world.queue.counters.incoming_entities == {added: 1}
+    world.end(world.pop(), "rejected", "a", "b")
+    failed = ("backoff", "ScheduleAttemptFailure", "podgroup")
+    assert world.queue.counters.incoming_entities == {added: 1, failed: 1}
+
+
+def test_an_event_is_worth_to_a_group_what_it_is_to_the_member_that_it_helps_most() -> None:
+    rig = Rig()
+    rig.fit.answer = False
+    rejected, failed = new_entry(a_member("a"), 0), new_entry(a_member("b"), 0)
+    rejected.reject_by(["Fit"])
+    group = group_entry(GANG, rejected)
+    added = ObservedEvent(NODE_ADD, Change(None, a_node("n"), Cluster()), NODE_ADD.label)
+    assert rig.queue.hints.strategy_for_entity(group, added) is QueueingStrategy.SKIP
+    group.add(failed)
+    assert rig.queue.hints.strategy_for_entity(group, added) is QueueingStrategy.AFTER_BACKOFF
+
+
+def test_the_check_finds_a_group_without_members() -> None:
+    world = Queue(A)
+    ((key, group),) = groups_of(world).entities.items()
+    group.members.clear()
+    assert f"{key}: an entity without members" in groups_of(world).check()
+
+
 # ---- queues that take over
 
 
@@ -191,8 +223,8 @@ def test_a_queue_that_takes_over_has_all_pods_where_they_were(heeds_groups: bool
         taken.append([each.pod.name for each in entry.entries])
     assert taken[:2] == [["first"], ["second"]]
     assert ["m1", "m2"] in taken or not heeds_groups
-    world.queue.wake(ClusterEvent(NODE, Action.ADD))
-    other.queue.wake(ClusterEvent(NODE, Action.ADD))
+    world.queue.wake(NODE_ADD)
+    other.queue.wake(NODE_ADD)
     assert other.where(pods[0]) == world.where(pods[0]) != ["unschedulable"]
 
 

@@ -136,6 +136,7 @@ def test_a_pod_whose_keys_cannot_be_told_is_asked_about_every_event() -> None:
         yard.unschedulable.put(entry)
     assert (yard.concerned(POD_LABEL, "web"), yard.concerned(POD_LABEL, "db")) == (["a", "b"], ["a"])
     assert yard.reports == ["a plugin failed to say which events name pod default/a"]
+    assert yard.unschedulable.check() == []
     yard.unschedulable.remove("default/a")
     assert yard.unschedulable.check() == []
 
