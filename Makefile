@@ -1,13 +1,11 @@
 # Everything a newcomer needs: `make run` and `make test`. Both set up their own virtual environment.
 VENV   ?= .venv
 PY     := $(VENV)/bin/python
-# Where the environment forbids bytecode, each worker rewrites the assertions of all tests again: 12 s of CPU time.
+# Where the environment forbids bytecode, each run rewrites the assertions of all tests again: 9 s of CPU time.
 PYTEST := PYTHONDONTWRITEBYTECODE= $(PY) -m pytest
 # What `make run` needs is there; what development needs is there as well.
 RUNS   := $(VENV)/.runs
 READY  := $(VENV)/.ready
-# Tests are compiled, once. Else each worker compiles all of them: 20 s of CPU time.
-COLLECTED := $(VENV)/.collected
 CODE   := src tests examples benchmarks tools
 TYPES   = $(VENV)/bin/mypy $(CODE)
 # Types are checked while tests wait. What mypy prints comes last, and a failure of either one is a failure. It has one process
@@ -20,7 +18,7 @@ LOCK   := requirements-dev.lock
 INSTALL = $(PY) -m pip install --quiet --disable-pip-version-check
 # Lock files are complete, so that pip has nothing to resolve.
 PINNED  = $(INSTALL) --no-deps --require-hashes
-# Installs 130 packages with a tenth of the work of pip, which takes over where it cannot reach a registry.
+# Installs packages with a tenth of the work of pip, which takes over where it cannot reach a registry.
 QUICKLY = $(VENV)/bin/uv pip install --quiet --no-config --python $(PY) --no-deps --require-hashes
 MODULE ?= src/mooring/queue/*.py
 # Of the last commit. Outside of git the first second that a ZIP archive can name, and so a wheel.
@@ -35,7 +33,7 @@ AS_LOCKED = $(COMPILE) --python-version 3.11 --constraint $(LOCK)
 .PHONY: bench bench-baseline bench-scale bench-compare performance bench-up bench-live bench-one-object mutants figures costly format clean
 
 run: $(RUNS)  ## start a cluster, apply the examples, and show pods placed, one pending, and a preemption
-	$(VENV)/bin/mooring up --exec 'exec $(PY) examples/up/demonstration.py'
+	PYTHONDONTWRITEBYTECODE= $(VENV)/bin/mooring up --exec 'exec $(PY) examples/up/demonstration.py'
 
 test:  ## everything CI runs: lint, and types beside all tests
 	@$(MAKE) --no-print-directory --jobs 2 lint early-programs
@@ -51,14 +49,14 @@ lint: $(READY)
 types: $(READY)
 	$(TYPES) --num-workers 2
 
-tests: programs $(COLLECTED)
-	$(PYTEST) -n 4 --dist worksteal  # many tests wait for processes, so that two workers leave half of two cores idle
+tests: programs
+	$(PYTEST) --forks 4  # many tests wait for processes, so that two workers leave half of two cores idle
 
-soak: programs $(COLLECTED)  ## all tests in their full length: every example, seed and hour; for the night
-	MOORING_TESTS=soak $(PYTEST) -n 4 --dist worksteal
+soak: programs  ## all tests in their full length: every example, seed and hour; for the night
+	MOORING_TESTS=soak $(PYTEST) --forks 4
 
-fast-tests: $(COLLECTED)
-	MOORING_TESTS=check $(PYTEST) -n 2 --dist worksteal -m "not slow"
+fast-tests: $(READY)
+	MOORING_TESTS=check $(PYTEST) --forks 2 -m "not slow"
 
 web:  ## build the dashboard (web/) into src/mooring/dashboard/web/, after its own tests; needs node
 	npm --prefix web ci
@@ -158,22 +156,19 @@ lock: pyproject.toml  ## pin the newest versions, with hashes, of what developme
 hooks: $(READY)  ## make git run `make lint` and `make types` before each commit
 	$(VENV)/bin/pre-commit install
 
-$(RUNS): pyproject.toml requirements.lock deploy/build.lock
-	@echo "Installing what Mooring needs to run into $(VENV): 30 packages, once."
+$(RUNS): pyproject.toml requirements.lock requirements-uv.lock deploy/build.lock
+	@echo "Installing what Mooring needs to run into $(VENV): 31 packages, once."
 	@python3 -m venv $(VENV)
-	@$(PINNED) -r requirements.lock -r deploy/build.lock
+	@$(PINNED) -r requirements-uv.lock
+	@$(QUICKLY) -r requirements.lock -r deploy/build.lock || $(PINNED) -r requirements.lock -r deploy/build.lock
 	@$(INSTALL) --no-deps --no-build-isolation -e .
 	@$(PY) -m compileall -q src  # a start takes 0.35 s less where PYTHONDONTWRITEBYTECODE is set
 	@touch $@
 
-$(READY): $(RUNS) $(LOCK) requirements-uv.lock
-	@echo "Installing what development needs into $(VENV): 147 packages more, once."
-	@$(PINNED) -r requirements-uv.lock
+$(READY): $(RUNS) $(LOCK)
+	@echo "Installing what development needs into $(VENV): 146 packages more, once."
 	@$(QUICKLY) -r $(LOCK) || $(PINNED) -r $(LOCK)
 	@touch $@
-
-$(COLLECTED): $(READY)
-	@$(PYTEST) --collect-only -qq >$@ || rm $@  # a fault is for the tests to tell
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .coverage* htmlcov build dist site

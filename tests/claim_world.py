@@ -25,7 +25,7 @@ class ClaimWorld(GangWorld):
     def claimants(self, *names: str, claims: tuple[str, ...] = ("shared",), **more: Any) -> None:
         for name in names:
             self.driver.create(claiming(a_member(name, **more), *claims))
-        self._settle()
+        self.settle()
 
     def claim(self, name: str = "shared") -> ResourceClaim:
         claim = self.driver.objects["ResourceClaim", f"default/{name}"]

@@ -12,16 +12,17 @@ from hypothesis import HealthCheck, Phase, settings
 sys.path.insert(0, str(Path(__file__).parent))
 sys.path.append(str(Path(__file__).parent.parent / "examples"))
 
+from forked_workers import ForkedRun
 from how_many import IS_SOAK, PROFILE, examples
-from run_order import in_order
+from run_order import parts_of
 
 signal.signal(signal.SIGHUP, signal.SIG_DFL)  # nohup ignores it, and so would every process that a test starts
 gc.disable()  # until all tests are collected: imports leave next to nothing to collect
-THRESHOLDS = gc.get_threshold()
+THRESHOLDS = (20_000, 20, 50)
+"""When the collector runs: with the usual thresholds it takes a tenth of the CPU time of tests."""
+gc.set_threshold(*THRESHOLDS)
 ALL_EXAMPLES = 100
-LEFT_OUT = frozenset(
-    Path(__file__).with_name("costly_tests.txt").read_text().splitlines() if PROFILE == "check" else ()
-)
+COSTLY = frozenset(Path(__file__).with_name("costly_tests.txt").read_text().splitlines())
 """Tests that `make check` leaves out; tools/costly_tests.py measures them."""
 settings.register_profile(
     "soak", deadline=None, derandomize=True, max_examples=ALL_EXAMPLES, suppress_health_check=[HealthCheck.too_slow]
@@ -37,20 +38,33 @@ settings.load_profile(PROFILE)
 `explore` looks for new ones, and `mutants` (tools/mutate.py) does not make a failure smaller: one is enough."""
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--forks", type=int, default=1, help="Run tests in so many forks of the process that collects them."
+    )
+
+
+def pytest_runtestloop(session: pytest.Session) -> bool | None:
+    """Run tests in forks, if there is more than one and if all tests could be collected."""
+    count = session.config.getoption("forks")
+    if count == 1 or session.testsfailed or session.config.option.collectonly:
+        return None
+    ForkedRun(session, parts_of(session.items, COSTLY)).run(count)
+    return True
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out tests that the profile has no time for. Workers of pytest-xdist start with slow tests."""
+    """Leave out tests that the profile has no time for."""
     left_out = [item for item in items if _is_left_out(item)]
     if left_out:
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if not _is_left_out(item)]
-    workers = getattr(config, "workerinput", {}).get("workercount", 1)
-    if workers > 1:
-        items[:] = in_order(items, workers)
 
 
 def _is_left_out(item: pytest.Item) -> bool:
     """The long form of a test, which only `make soak` runs, or a costly test, which `make check` does not run."""
-    return (not IS_SOAK and item.get_closest_marker("soak") is not None) or item.nodeid.partition("[")[0] in LEFT_OUT
+    is_costly = PROFILE == "check" and item.nodeid.partition("[")[0] in COSTLY
+    return is_costly or (not IS_SOAK and item.get_closest_marker("soak") is not None)
 
 
 def pytest_collection_finish() -> None:

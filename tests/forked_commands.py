@@ -93,6 +93,7 @@ def start_mooring(
     told = {
         "arguments": [*map(str, arguments)],
         "environment": dict(os.environ if environment is None else environment),
+        "directory": os.getcwd(),
         "ignored": [number for number in (signal.SIGHUP,) if signal.getsignal(number) == signal.SIG_IGN],
     }
     reading, writing = os.pipe()

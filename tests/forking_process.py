@@ -31,10 +31,11 @@ def next_request(asked: socket.socket) -> tuple[dict[str, Any], list[int]] | Non
 
 
 def become(request: dict[str, Any], streams: list[int]) -> None:
-    """The streams, the environment and the arguments of this process are those of the request. Objects of streams are made
-    again, because they remember whether a seek is possible."""
+    """The streams, the environment, the directory and the arguments of this process are those of the request. Objects of
+    streams are made again, because they remember whether a seek is possible."""
     os.environ.clear()
     os.environ.update(request["environment"])
+    os.chdir(request["directory"])
     for number, stream in enumerate(streams):
         os.dup2(stream, number)
         os.close(stream)

@@ -78,32 +78,32 @@ class GangWorld:
 
     def node(self, name: str, cpu: str) -> None:
         self.driver.create(a_node(name, cpu=cpu))
-        self._settle()
+        self.settle()
 
     def group(self, name: str = "gang", min_count: int | None = None, **more: Any) -> None:
         self.driver.create(a_group(name, min_count, **more))
-        self._settle()
+        self.settle()
 
     def members(self, *names: str, group: str = "gang", **more: Any) -> None:
         """They come all at once, before any of them can be tried."""
         for name in names:
             self.driver.create(a_member(name, group, **more))
-        self._settle()
+        self.settle()
 
     def pod(self, name: str, **more: Any) -> None:
         self.driver.create(a_pod(name, schedulerName="default-scheduler", metadata={"uid": f"uid-{name}"}, **more))
-        self._settle()
+        self.settle()
 
     def delete(self, name: str) -> None:
         self.driver.delete("Pod", f"default/{name}")
-        self._settle()
+        self.settle()
 
     def wait(self, seconds: int) -> None:
         for _ in range(seconds):
             self.driver.advance_second()
-            self._settle()
+            self.settle()
 
-    def _settle(self) -> None:
+    def settle(self) -> None:
         assert any(self.driver.attempt_once() is None for _ in range(100)), "the scheduler never comes to rest"
         self.driver.settle()
         assert self.scheduler.check() == []

@@ -9,9 +9,9 @@ from typing import TypeVar
 
 Case = TypeVar("Case")
 
-SHARES = {"soak": 100, "explore": 100, "ci": 30, "mutants": 30, "check": 10}
-"""Percent of the full work by profile (conftest.py). A third finds what a change breaks plainly; `make soak` finds what only
-rare cases show."""
+SHARES = {"soak": 100, "explore": 100, "ci": 15, "mutants": 15, "check": 10}
+"""Percent of the full work by profile (conftest.py). A seventh finds what a change breaks plainly; `make soak` finds what
+only rare cases show."""
 PROFILE = os.environ.get("MOORING_TESTS", "ci")
 SHARE = SHARES[PROFILE]
 IS_SOAK = SHARE == 100

@@ -117,9 +117,9 @@ class OlderServer:
     unchanged: int = 0
     """Documents of discovery that a client had already."""
     url: str = ""
-    _behind: str = ""
-    _session: aiohttp.ClientSession | None = None
-    _watching: set["asyncio.Task[Any]"] = field(default_factory=set)
+    behind_url: str = ""
+    session: aiohttp.ClientSession | None = None
+    watching: set["asyncio.Task[Any]"] = field(default_factory=set)
     is_down: bool = False
 
     def count(self, start: str) -> int:
@@ -128,7 +128,7 @@ class OlderServer:
     async def upgrade(self, release: Release, down_s: float = 0.0) -> None:
         """The server stops, for a while, and another one of this release takes its place."""
         self.is_down, self.release = down_s > 0, release
-        for task in [*self._watching]:
+        for task in [*self.watching]:
             task.cancel()
         await asyncio.sleep(down_s)
         self.is_down = False
@@ -202,15 +202,15 @@ class OlderServer:
     # ---- resources
 
     async def _pass_on(self, request: web.BaseRequest, kind: KindSpec, version: str) -> web.StreamResponse:
-        assert self._session is not None
+        assert self.session is not None
         is_older = version != kind.version
         body = await request.read()
         if is_older and body and "patch" not in request.headers.get("Content-Type", ""):
             body = json.dumps(newer(json.loads(body), version)).encode()
         path = request.path_qs.replace(f"/{kind.group}/{version}/", f"/{kind.group}/{kind.version}/", 1)
         headers = {k: v for k, v in request.headers.items() if k in ("Accept", "Content-Type", "User-Agent")}
-        async with self._session.request(
-            request.method, self._behind + path, data=body or None, headers=headers
+        async with self.session.request(
+            request.method, self.behind_url + path, data=body or None, headers=headers
         ) as answer:
             if request.query.get("watch") == "true" and answer.status == 200:
                 return await self._stream(request, answer, version if is_older else "")
@@ -226,7 +226,7 @@ class OlderServer:
         assert task is not None
         response = web.StreamResponse()
         await response.prepare(request)
-        self._watching.add(task)
+        self.watching.add(task)
         try:
             async for line in answer.content:
                 if version:
@@ -238,7 +238,7 @@ class OlderServer:
                 request.transport.abort()
             raise
         finally:
-            self._watching.discard(task)
+            self.watching.discard(task)
         return response
 
 
@@ -260,20 +260,20 @@ def _status(error: Any) -> web.Response:
 async def an_older_server(release: Release, gates: Mapping[str, bool] | None = None) -> AsyncIterator[OlderServer]:
     behind = HttpServer(an_api(gates=gates))
     server = OlderServer(release, behind.api)
-    server._behind = f"http://127.0.0.1:{await behind.start('127.0.0.1', 0)}"
+    server.behind_url = f"http://127.0.0.1:{await behind.start('127.0.0.1', 0)}"
     listener = web.Server(server.handle)
     runner = web.ServerRunner(listener, shutdown_timeout=0.01)
     await runner.setup()
     async with aiohttp.ClientSession(
         timeout=aiohttp.ClientTimeout(None), connector=aiohttp.TCPConnector(limit=0)
     ) as session:
-        server._session = session
+        server.session = session
         await web.TCPSite(runner, "127.0.0.1", 0).start()
         server.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
         try:
             yield server
         finally:
-            for task in [*server._watching]:
+            for task in [*server.watching]:
                 task.cancel()
             await runner.cleanup()
             await behind.stop()

@@ -34,13 +34,13 @@ class RackWorld(GangWorld):
         for rack, count in counts.items():
             for number in range(1, count + 1):
                 self.driver.create(a_node(f"{rack}-{number}", cpu=cpu, labels={"rack": rack, "zone": zone}))
-        self._settle()
+        self.settle()
 
     def rack_group(
         self, name: str = "gang", min_count: int | None = None, key: str | None = "rack", **spec: Any
     ) -> None:
         self.driver.create(a_rack_group(name, min_count, key, **spec))
-        self._settle()
+        self.settle()
 
     def running(self, name: str, node: str, cpu: str = "1", **more: Any) -> None:
         self.pod(name, cpu=cpu, nodeName=node, **more)

@@ -1,13 +1,13 @@
-"""The order in which workers of pytest-xdist run tests: files with slow tests come first, an equal part for each worker.
+"""The order in which workers (forked_workers.py) get files: slow ones from one end, costly ones from the other.
 
-In the order of their names, files with tests of many seconds come last, and one worker is busy with them while the others
-have nothing left to steal.
+Slow tests wait most of the time, for processes and servers; costly ones (costly_tests.txt) need a core. Files with neither
+come last, so that all workers end at about the same time.
 """
 
-from collections.abc import Sequence
-from itertools import chain, groupby
+from collections.abc import Collection, Sequence
+from itertools import groupby
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol
 
 
 class Collected(Protocol):
@@ -16,29 +16,19 @@ class Collected(Protocol):
     @property
     def path(self) -> Path: ...
 
+    @property
+    def nodeid(self) -> str: ...
+
     def get_closest_marker(self, name: str) -> Any: ...
 
 
-Test = TypeVar("Test", bound=Collected)
+def parts_of(items: Sequence[Collected], costly: Collection[str]) -> list[list[int]]:
+    """The tests of each file, as places in `items`, in their order: they share fixtures. First those with most slow tests,
+    then those that take little, last those with most costly tests."""
+    parts = [list(part) for _, part in groupby(range(len(items)), key=lambda place: items[place].path)]
 
+    def weight(part: list[int]) -> int:
+        slow = sum(items[place].get_closest_marker("slow") is not None for place in part)
+        return -slow or sum(items[place].nodeid.partition("[")[0] in costly for place in part)
 
-def in_order(items: Sequence[Test], workers: int) -> list[Test]:
-    """All items, in parts as `--dist worksteal` gives them to workers. A part starts with its share of the files that have
-    a slow test, and ends with its share of the others, which an idle worker steals from the end. The tests of a file keep
-    their order and stay together, so that they share fixtures; only the borders between workers cut through files."""
-    slow: list[list[Test]] = []
-    others: list[Test] = []
-    for _, group in groupby(items, key=lambda item: item.path):
-        file = list(group)
-        if any(test.get_closest_marker("slow") for test in file):
-            slow.append(file)
-        else:
-            others += file
-    ordered: list[Test] = []
-    for worker in range(workers):
-        end = len(ordered) + (len(items) - len(ordered)) // (workers - worker)
-        ordered += chain.from_iterable(slow[worker::workers])
-        more = max(0, end - len(ordered))
-        ordered += others[:more]
-        del others[:more]
-    return ordered
+    return sorted(parts, key=weight)

@@ -76,7 +76,7 @@ class Witness:
     """The proxy of one instance."""
 
     def __init__(self, instance: int, access: ConnectionSettings, judge: Judge) -> None:
-        self._instance = instance
+        self.instance = instance
         self._access = access
         self._judge = judge
         self._upstream = Transport(access, {}, 1000)
@@ -99,7 +99,7 @@ class Witness:
         arrived_s = time.monotonic()
         is_lease = incoming.path.startswith(_LEASES)
         if incoming.method not in _READS and not is_lease and incoming.path != _LEADER_EVENTS:
-            self._judge.wrote(self._instance, arrived_s, f"{incoming.method} {incoming.path}")
+            self._judge.wrote(self.instance, arrived_s, f"{incoming.method} {incoming.path}")
             await asyncio.sleep(BIND_S if incoming.path.endswith("/binding") else 0)
         content_type = incoming.headers.get("Content-Type", "")
         request = OutgoingRequest(incoming.method, incoming.path, dict(incoming.query), body or None, content_type)
@@ -107,7 +107,7 @@ class Witness:
             if is_lease and incoming.method not in _READS:
                 content = await answer.read()
                 if answer.status < 300:
-                    self._judge.renewed(self._instance, arrived_s, json.loads(content)["spec"])
+                    self._judge.renewed(self.instance, arrived_s, json.loads(content)["spec"])
                 return web.Response(body=content, status=answer.status, content_type="application/json")
             response = web.StreamResponse(status=answer.status, headers={"Content-Type": answer.content_type})
             await response.prepare(incoming)
@@ -235,7 +235,7 @@ async def an_arena(kubeconfig: Path, directory: Path, python_path: str = "") -> 
     async with contextlib.AsyncExitStack() as stack:
         client = await stack.enter_async_context(ApiClient(access, "split-brain", -1))
         witnesses = [await stack.enter_async_context(Witness(number, access, judge)) for number in range(2)]
-        instances = [Instance(witness._instance, witness, directory, python_path) for witness in witnesses]
+        instances = [Instance(witness.instance, witness, directory, python_path) for witness in witnesses]
         for instance in instances:
             stack.callback(instance.end)
             instance.start()

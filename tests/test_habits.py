@@ -1,8 +1,11 @@
 """What runs before a commit, on a developer's machine and in CI is the same: make targets, with pinned versions."""
 
+import ast
+import os
 import re
 import subprocess
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -28,18 +31,20 @@ def test_make_test_fails_if_types_or_tests_do_and_tells_of_types_last(
     """`make test` itself, with programs in the environment that say their name and have a status."""
     programs = tmp_path / "bin"
     programs.mkdir()
-    for name, code in {"ruff": 0, "mypy": mypy, "python": 0}.items():
-        text = f"#!/bin/sh\necho {name} $*\ncase $* in *worksteal*) exit {tests};; esac\nexit {code}\n"
+    for name, code in {"ruff": 0, "mypy": mypy, "python": 0, "python3": 0}.items():
+        text = f"#!/bin/sh\necho {name} $*\ncase $* in *--forks*) exit {tests};; esac\nexit {code}\n"
         (programs / name).write_text(text)
         (programs / name).chmod(0o755)
     for stamp in (".runs", ".ready"):
         (tmp_path / stamp).touch()
     command = [MAKE.required(), "--no-print-directory", f"VENV={tmp_path}", "test"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    environment = {**os.environ, "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}"}
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == status
-    ran = [line for line in done.stdout.splitlines() if line.startswith(("ruff", "python", "mypy"))]
+    assert "python3 tests/programs.py early" in done.stdout.splitlines()
+    ran = [line for line in done.stdout.splitlines() if line.startswith(("ruff", "python ", "mypy"))]
     assert [line.split()[0] for line in ran] == ["ruff", "ruff", "python", "python", "mypy"], done.stdout
-    assert "--dist worksteal" in ran[-2] and "src tests" in ran[-1]
+    assert "pytest --forks 4" in ran[-2] and "src tests" in ran[-1]
 
 
 def test_ci_runs_on_the_versions_that_the_package_supports() -> None:
@@ -75,9 +80,9 @@ def test_pip_checks_the_hash_of_all_that_make_installs() -> None:
         assert re.search(rf"^{installer} +=.* --require-hashes$", MAKEFILE, re.MULTILINE)
     installing = re.findall(r"^\t@\$\((?:PINNED|QUICKLY|INSTALL)\) (.*)$", MAKEFILE, re.MULTILINE)
     assert installing == [
-        "-r requirements.lock -r deploy/build.lock",
-        "--no-deps --no-build-isolation -e .",
         "-r requirements-uv.lock",
+        "-r requirements.lock -r deploy/build.lock || $(PINNED) -r requirements.lock -r deploy/build.lock",
+        "--no-deps --no-build-isolation -e .",
         "-r $(LOCK) || $(PINNED) -r $(LOCK)",
     ]
     assert MAKEFILE.count("pip install") == 3, "and `make lock`, which makes the lock files, installs uv"
@@ -106,6 +111,34 @@ def test_actions_are_pinned_by_a_commit_with_the_version_beside_it() -> None:
     used = [each for file in files for each in re.findall(r"uses: (.*)$", file.read_text(), re.MULTILINE)]
     assert len(used) == 12
     assert all(re.fullmatch(r"[\w-]+/[\w-]+@[0-9a-f]{40}  # v\d+\.\d+\.\d+", each) for each in used), used
+
+
+OF_LIBRARIES = {"_continue", "_create_unverified_context", "_exit", "_repr_html_", "_replace", "_tmp_path_factory"}
+"""Names with an underscore that Python, pytest, IPython and the client of Kubernetes give to others."""
+PRIVATE_USES = 340
+"""How often tests use a private name of another object or module. Tests see what users see: this number only goes down."""
+
+
+def private_uses(text: str) -> Iterator[str]:
+    """Uses of private names in the text of a module, but for those of `self`, `cls` and `super()`."""
+    for node in ast.walk(ast.parse(text)):
+        if not isinstance(node, ast.Attribute) or not re.match("_(?!_)", node.attr) or node.attr in OF_LIBRARIES:
+            continue
+        owner = node.value.func if isinstance(node.value, ast.Call) else node.value
+        if not (isinstance(owner, ast.Name) and owner.id in ("self", "cls", "super")):
+            yield ast.unparse(node)
+
+
+def test_private_uses_are_found() -> None:
+    text = "a._b = self._c.d(e()._f, x.__g__, cls._h, super()._i)\nf.open(q)._replace(y=1)._z()"
+    assert sorted(private_uses(text)) == ["a._b", "e()._f", "f.open(q)._replace(y=1)._z"]
+
+
+def test_tests_use_no_more_private_names_than_they_did() -> None:
+    texts = [path.read_text() for path in (ROOT / "tests").rglob("*.py")]
+    found = sum(1 for text in texts if re.search(r"\._[a-zA-Z]", text) for _ in private_uses(text))
+    assert found <= PRIVATE_USES, "a test uses a private name of another object: assert what callers can see"
+    assert found == PRIVATE_USES, f"there are fewer now: write {found} into PRIVATE_USES"
 
 
 def _normal(name: str) -> str:

@@ -8,7 +8,7 @@ An import counts wherever it stands: in a function, under TYPE_CHECKING, in any 
 import ast
 import subprocess
 import sys
-from collections.abc import Container, Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Mapping
 from functools import cache
 from pathlib import Path
 
@@ -105,7 +105,7 @@ def _room(name: str) -> str | None:
 def _imports(module: str, text: str) -> list[tuple[int, str]]:
     """(line, module or package of Mooring) of every import; the empty one stands for `mooring` itself."""
     found = []
-    for node in statements(ast.parse(text)):
+    for node in statements(text):
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
@@ -120,16 +120,19 @@ def _imports(module: str, text: str) -> list[tuple[int, str]]:
     return found
 
 
-def statements(tree: ast.Module) -> Iterator[ast.stmt]:
+@cache
+def statements(text: str) -> list[ast.stmt]:
     """All statements of a module, also inside others. Expressions are passed over: they are most of the tree."""
-    ahead: list[ast.AST] = [tree]
+    ahead: list[ast.AST] = [ast.parse(text)]
+    found = []
     while ahead:
         node = ahead.pop()
         if isinstance(node, ast.stmt):
-            yield node
+            found.append(node)
         for name in ("body", "orelse", "finalbody", "handlers", "cases"):
             inner = getattr(node, name, None)
             ahead += inner if isinstance(inner, list) else ()
+    return found
 
 
 def cycles(graph: Mapping[str, Iterable[str]]) -> list[list[str]]:
@@ -334,7 +337,7 @@ def test_no_two_classes_share_a_name() -> None:
     """A reader who meets a name knows which class it is."""
     homes: dict[str, list[str]] = {}
     for module, path in _modules().items():
-        for node in statements(ast.parse(path.read_text())):
+        for node in statements(path.read_text()):
             if isinstance(node, ast.ClassDef):
                 homes.setdefault(node.name, []).append(module)
     assert {name: where for name, where in homes.items() if len(where) > 1} == {}

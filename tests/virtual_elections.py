@@ -84,7 +84,7 @@ class FakeApi(FakeClient):
         await self._meet("POST", params)
         if LEASE.path in self.objects:
             raise already_exists("leases", LEASE.name, "coordination.k8s.io")
-        return self._store(body)
+        return self.store(body)
 
     async def put(self, path: str, body: Any, params: Any = None) -> Any:
         await self._meet("PUT", params)
@@ -92,9 +92,9 @@ class FakeApi(FakeClient):
             raise not_found("leases", LEASE.name, "coordination.k8s.io")
         if version_of(body) != version_of(self.objects[path]):
             raise conflict("leases", LEASE.name, group="coordination.k8s.io")
-        return self._store(body)
+        return self.store(body)
 
-    def _store(self, body: JsonObject) -> JsonObject:
+    def store(self, body: JsonObject) -> JsonObject:
         self.version += 1
         self.objects[LEASE.path] = with_version(deepcopy(body), str(self.version))
         return deepcopy(self.objects[LEASE.path])

@@ -10,9 +10,9 @@ from cure_reader import Misleading, Written, carried_out
 from random_pending import a_cluster
 
 import mooring
-from how_many import costly_examples
+from how_many import IS_SOAK, costly_examples
 
-PARTS = 2
+PARTS = 2 if IS_SOAK else 1
 """In how many parts the random pods are judged, so that they can run beside each other."""
 FULL = 1000
 """How many pending pods are judged in `make soak`."""

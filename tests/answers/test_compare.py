@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from random_clusters import clusters
 
 from build import a_node, a_pod
-from how_many import examples
+from how_many import IS_SOAK, examples
 from mooring.answers.compare.comparing import compare
 from mooring.answers.compare.comparison import Comparison
 from mooring.answers.experiments import compared_run
@@ -197,7 +197,8 @@ def test_rows_of_other_inputs_do_not_count(tmp_path: Path) -> None:
 @pytest.mark.filterwarnings("ignore")
 def test_a_dask_cluster_has_the_same_results(tmp_path: Path) -> None:
     distributed: Any = import_module("distributed")  # it takes a second, so only this test imports it
-    with distributed.LocalCluster(n_workers=2, threads_per_worker=2, dashboard_address=None) as cluster:
+    how = {"n_workers": 2, "threads_per_worker": 2, "processes": IS_SOAK, "protocol": "tcp", "dashboard_address": None}
+    with distributed.LocalCluster(**how) as cluster:
         done: list[float] = []
         found = content(
             SMALL,

@@ -114,3 +114,9 @@ def test_a_record_may_leave_out_when_it_was_taken() -> None:
 def test_a_record_of_another_form_is_refused() -> None:
     with pytest.raises(mooring.InputError, match="does not have the form that `mooring snapshot` writes; remove it"):
         mooring.load({"apiVersion": "mooring.dev/v1", "kind": "QueueRecord", "pods": [{"pod": 7}]})
+
+
+def test_a_record_tells_its_pods_apart() -> None:
+    first, second = WaitingPodRecord("default/a"), WaitingPodRecord("default/b")
+    record = QueueRecord("", (first, second))
+    assert [record.of(f"default/{name}") for name in "abc"] == [first, second, None]

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, expect
 
+from how_many import some_of
 from mooring.dashboard.serving.api_paths import DashboardParts
 from shown_cluster import ShownCluster, ShownDashboard, shown
 from watched_page import Opener, WatchedPage
@@ -15,7 +16,7 @@ pytestmark = pytest.mark.slow
 DRAWN = "document.querySelector('.map canvas').dataset.drawn"
 
 
-@pytest.fixture(scope="module", params=[5, 5000], ids=["5 nodes", "5,000 nodes"])
+@pytest.fixture(scope="module", params=some_of([5000, 5]), ids="{:,} nodes".format)
 def dashboard(request: pytest.FixtureRequest) -> Iterator[ShownDashboard]:
     def parts() -> DashboardParts:
         source = ShownCluster(request.param)

@@ -180,7 +180,7 @@ def test_every_page_of_the_routes_is_visited() -> None:
     assert json.loads(table[1]) == [*SEEN]
 
 
-ONLY_LIVE = ("queue", "flow", "what-if")
+ONLY_LIVE = ("cluster", "queue", "pod", "flow", "what-if")
 """The same code shows these pages for a live cluster and for a recording. `make soak` visits them with both."""
 VISITS = [
     pytest.param(page, program, marks=[pytest.mark.soak] if (program, page in ONLY_LIVE) == ("recorded", True) else [])

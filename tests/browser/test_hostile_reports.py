@@ -5,9 +5,9 @@ The commands come from the command line itself: a new one with --html and withou
 """
 
 import json
-import subprocess
 import unicodedata
 from collections.abc import Iterator
+from contextlib import chdir
 from pathlib import Path
 
 import click
@@ -15,9 +15,9 @@ import pytest
 import yaml
 from playwright.sync_api import Browser
 
+from forked_commands import run_mooring
 from hostile_text import HOSTILE, MARK, PLUGIN, write_world
 from mooring.cli.main import main
-from running_cluster import command
 from watched_page import WatchedPage
 
 pytest_plugins = ["browser_fixtures"]
@@ -97,10 +97,9 @@ def test_every_command_with_reports_is_tried() -> None:
 @pytest.mark.parametrize("name", ARGUMENTS)
 def test_nothing_of_a_tenant_runs_in_a_report(name: str, world: Path, browser: Browser) -> None:
     report = world / f"{name}.html"
-    ran = subprocess.run(
-        command(name, *ARGUMENTS[name], "--html", str(report)), cwd=world, capture_output=True, check=False
-    )
-    assert ran.returncode in (0, 1), ran.stderr.decode()
+    with chdir(world):
+        ran = run_mooring(name, *ARGUMENTS[name], "--html", report)
+    assert ran.returncode in (0, 1), ran.stderr
     context = browser.new_context()
     watched = WatchedPage(context.new_page(), report.as_uri())
     page = watched.page

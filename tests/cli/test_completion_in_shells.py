@@ -53,8 +53,8 @@ LINES = {
 
 
 def lines_of(shell: int) -> dict[str, tuple[str, str]]:
-    """A third of the lines, another one for each of the three shells. With `make soak` all of them for each."""
-    return LINES if IS_SOAK else dict([*LINES.items()][shell::3])
+    """A fifth of the lines, another one for each of the three shells. With `make soak` all of them for each."""
+    return LINES if IS_SOAK else dict([*LINES.items()][shell::5])
 
 
 OF_ZSH, OF_FISH = lines_of(1), lines_of(2)

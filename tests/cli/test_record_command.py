@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import signal
 import subprocess
 import threading
@@ -10,12 +11,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import pytest
 from command import mooring
 
 from fault_proxy import CALM, FaultProxy, Faults
+from forked_commands import Started, start_mooring
 from mooring.answers.recorded.agree import agree
 from mooring.apiclient.connection_settings import ConnectionSettings
 from mooring.app import record as record_app
@@ -30,7 +32,7 @@ from mooring.state.recording.run_files import RecordingLimits, segments_in
 from mooring.state.recording.run_reading import RecordedRun, runs_in
 from mooring.state.recording.segment_file import RecordingError, SegmentReader
 from mooring.state.replay.run_reader import ClusterReader, ClusterStep
-from running_cluster import PATIENCE_S, Client, Neighbour, a_neighbour, command
+from running_cluster import PATIENCE_S, Client, Neighbour, a_neighbour
 
 PODS = "/api/v1/namespaces/default/pods"
 SECRET = "hunter2-correct-horse"
@@ -165,13 +167,26 @@ def test_new_files_begin_at_intervals_and_old_ones_go(cluster: Neighbour, tmp_pa
     assert recorded_pods(run) == present_pods(cluster)
 
 
+@contextmanager
+def a_recording(cluster: Neighbour, directory: Path) -> Iterator[tuple[Started, IO[str]]]:
+    """`mooring record` in a process, and what it tells."""
+    reading, writing = os.pipe()
+    with os.fdopen(reading) as told:
+        with os.fdopen(writing, "w") as stderr:
+            words = ("record", directory, "--kubeconfig", cluster.kubeconfig)
+            process = start_mooring(*words, stdout=subprocess.DEVNULL, stderr=stderr)
+        try:
+            yield process, told
+        finally:
+            process.kill()
+            process.wait()
+
+
 @pytest.mark.slow
 def test_a_recording_of_a_process_that_was_killed_can_be_read(cluster: Neighbour, tmp_path: Path) -> None:
     directory = tmp_path / "rec"
-    words = command("record", str(directory), "--kubeconfig", str(cluster.kubeconfig))
-    with subprocess.Popen(words, stderr=subprocess.PIPE, text=True) as process:
-        assert process.stderr is not None
-        assert process.stderr.readline().startswith(f"recording {cluster.server} in {directory}/")
+    with a_recording(cluster, directory) as (process, told):
+        assert told.readline().startswith(f"recording {cluster.server} in {directory}/")
         for i in range(20):
             create_pod(cluster, f"p{i}")
         _wait_until_read(directory, 15)
@@ -190,13 +205,11 @@ def _wait_until_read(directory: Path, bindings: int) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_ends_the_recording(cluster: Neighbour, tmp_path: Path, number: signal.Signals) -> None:
-    words = command("record", str(tmp_path / "rec"), "--kubeconfig", str(cluster.kubeconfig))
-    with subprocess.Popen(words, stderr=subprocess.PIPE, text=True) as process:
-        assert process.stderr is not None
-        process.stderr.readline()
+    with a_recording(cluster, tmp_path / "rec") as (process, told):
+        told.readline()
         process.send_signal(number)
         assert process.wait(PATIENCE_S) == 0
-        last = process.stderr.read().splitlines()[-1]
+        last = told.read().splitlines()[-1]
     (run,) = runs_in(tmp_path / "rec")
     assert last.startswith(f"{tmp_path}/rec/{run.name}: 0 steps, 0 bindings, ")
 

@@ -12,6 +12,7 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "tools"))
 from changed_answers import FILES, LIST, answered, changed_answers, listed
 
 from corpus import CHECK, FOLDER, rows, rows_of_v137
+from how_many import some_of
 
 SCENARIOS = {"timeline-updates": 120}
 """By file of the corpus of v1.37; the others have 60."""
@@ -38,9 +39,10 @@ def test_v137_is_matched(name: str) -> None:
     assert [wrong for row in found if (wrong := _differences(name, row))] == []
 
 
-@pytest.mark.parametrize("name", [_slow(name) for name in FILES])
+@pytest.mark.parametrize("name", [_slow(name) for name in some_of(FILES, fewest=6)])
 def test_v136_is_matched_but_for_what_v137_changes(name: str) -> None:
-    """tools/changed_answers.py makes the list, and finds the section for each of its rows."""
+    """tools/changed_answers.py makes the list, and finds the section for each of its rows. `make soak` asks about all files;
+    those of v1.37 have the same subjects."""
     assert changed_answers(name) == listed(name)
 
 

@@ -9,9 +9,11 @@ from typing import Any
 import pytest
 from aiohttp import web
 
+from dashboard_stage import AnsweringThread
 from mooring.apiclient.connection_settings import ConnectionSettings
 from mooring.apiserver.server.http import HttpServer
 from mooring.dashboard.interfaces import AskedChange, AskedChanges, ExplainPod, Question, Refused
+from mooring.dashboard.questions import child_questions
 from mooring.dashboard.questions.asked_cluster import AskedScheduler
 from mooring.dashboard.questions.child_questions import ChildQuestions
 from mooring.dashboard.questions.unwatched_objects import MAX_NAMED, named_workloads, objects_in_store, workloads_at
@@ -47,6 +49,12 @@ def test_a_question_names_a_limited_number() -> None:
         named_workloads(asking(*(("delete", f"Deployment/w-{i}") for i in range(MAX_NAMED + 1))))
 
 
+@pytest.fixture(autouse=True)
+def answered_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Questions are answered by a thread."""
+    monkeypatch.setattr(child_questions, "ChildProcess", AnsweringThread)
+
+
 def a_shop() -> VirtualCluster:
     cluster = VirtualCluster()
     cluster.node("n1", "4")
@@ -70,7 +78,6 @@ async def answer(cluster: VirtualCluster, question: Question, access: Connection
     return json.loads(await questions.ask(question))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", ["default/web", "web"])
 def test_a_deployment_is_scaled_as_if_all_workloads_were_known(name: str) -> None:
     async def run() -> tuple[Any, Any]:
@@ -88,7 +95,6 @@ def test_a_deployment_is_scaled_as_if_all_workloads_were_known(name: str) -> Non
     assert len(read["answer"]["pending"]) == 2
 
 
-@pytest.mark.slow
 def test_a_workload_that_is_not_there_is_refused_by_the_answer() -> None:
     async def run() -> None:
         cluster = a_shop()

@@ -16,14 +16,14 @@ from click.testing import CliRunner
 
 import staged_answering
 from build import a_node, a_pod
-from dashboard_stage import StagedClient, StagedSource, with_dashboard
+from dashboard_stage import AnsweringThread, StagedClient, StagedSource, with_dashboard
 from gangs import GROUP_GATES, a_group, a_member
 from mooring.cli.main import main
 from mooring.dashboard.interfaces import AskedChange, AskedChanges, ExplainPod, Refused, RejectionsOnNode
 from mooring.dashboard.questions import child_questions
 from mooring.dashboard.questions.asked_cluster import AskedCluster, AskedScheduler
-from mooring.dashboard.questions.child_questions import ChildQuestions, QuestionLimits
-from mooring.dashboard.questions.question_process import END, _answered
+from mooring.dashboard.questions.child_questions import ChildProcess, ChildQuestions, QuestionLimits
+from mooring.dashboard.questions.question_process import END, answer_to, answered
 from mooring.dashboard.serving.api_paths import DashboardParts
 from mooring.framework.config import default
 from mooring.model.meta import KubeObject
@@ -63,15 +63,26 @@ def printed(source: StagedSource, path: Path, *arguments: str, gates: Mapping[st
     return json.loads(result.stdout)
 
 
-# ---- the answers of the commands
+@pytest.fixture
+def answered_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Questions are answered by a thread."""
+    monkeypatch.setattr(child_questions, "ChildProcess", AnsweringThread)
 
 
-def first_is_quick(*rows: Any) -> list[Any]:
-    """Each row starts a process. `make check` tries the first one."""
-    return [*rows[:1], *(pytest.param(row, marks=pytest.mark.slow) for row in rows[1:])]
+# ---- the answers of the commands: one of each question from a process
 
 
-@pytest.mark.parametrize("name", first_is_quick("giant", "gated", "picky", "web-1"))
+def test_processes_answer_as_commands_do(tmp_path: Path) -> None:
+    source = a_source()
+    parts = DashboardParts(source, "0", questions_about(source))
+    answer = with_dashboard(parts, lambda client: client.get("pods/default/giant/explanation"))
+    assert answer == printed(source, tmp_path / "snapshot.json", "explain", "default/giant")
+    status, answer = _post(source, {"changes": [{"change": "drain", "value": "n2"}]})
+    assert (status, answer["answer"]) == (200, printed(source, tmp_path / "snapshot.json", "what-if", "--drain", "n2"))
+
+
+@pytest.mark.usefixtures("answered_here")
+@pytest.mark.parametrize("name", ["gated", "picky", "web-1"])
 def test_an_explanation_is_that_of_the_command(tmp_path: Path, name: str) -> None:
     source = a_source()
     parts = DashboardParts(source, "0", questions_about(source))
@@ -80,6 +91,7 @@ def test_an_explanation_is_that_of_the_command(tmp_path: Path, name: str) -> Non
     assert answer["kind"] == "Explanation"
 
 
+@pytest.mark.usefixtures("answered_here")
 def test_the_explanation_of_a_member_of_a_pending_group_is_that_of_the_group(tmp_path: Path) -> None:
     members = [a_member(f"p{i}") for i in range(4)]
     source = StagedSource(a_node("n1", cpu="3"), a_group("gang", 4), *members, gates=GROUP_GATES)
@@ -93,6 +105,7 @@ def test_the_explanation_of_a_member_of_a_pending_group_is_that_of_the_group(tmp
     assert answer == printed(source, path, "explain", "default/p0", gates=GROUP_GATES)
 
 
+@pytest.mark.usefixtures("answered_here")
 def test_an_explanation_knows_what_only_the_scheduler_knows(tmp_path: Path) -> None:
     """The pod is in backoff: an object does not say until when."""
     source = StagedSource(*a_small_cluster())
@@ -107,7 +120,6 @@ def test_an_explanation_knows_what_only_the_scheduler_knows(tmp_path: Path) -> N
 
 
 CHANGES = [
-    [("drain", "n2")],
     [("add-nodes", "2=n2"), ("cordon", "n1")],
     [("label", "n1=zone=c")],
     [("taint", "n2=dedicated=x:NoExecute"), ("uncordon", "zone=a"), ("remove-nodes", "n1")],
@@ -115,7 +127,8 @@ CHANGES = [
 ]
 
 
-@pytest.mark.parametrize("changes", first_is_quick(*CHANGES), ids=lambda changes: " ".join(name for name, _ in changes))
+@pytest.mark.usefixtures("answered_here")
+@pytest.mark.parametrize("changes", CHANGES, ids=lambda changes: " ".join(name for name, _ in changes))
 def test_a_what_if_is_that_of_the_command(tmp_path: Path, changes: Sequence[tuple[str, str]]) -> None:
     source = a_source()
     body = {"changes": [{"change": name, "value": value} for name, value in changes]}
@@ -125,6 +138,7 @@ def test_a_what_if_is_that_of_the_command(tmp_path: Path, changes: Sequence[tupl
     assert answer["answer"] == printed(source, tmp_path / "snapshot.json", "what-if", *flags)
 
 
+@pytest.mark.usefixtures("answered_here")
 def test_a_what_if_shows_the_nodes_afterwards() -> None:
     status, answer = _post(a_source(), {"changes": [{"change": "add-nodes", "value": "1=n1"}]})
     after = answer["after"]
@@ -134,6 +148,7 @@ def test_a_what_if_shows_the_nodes_afterwards() -> None:
     assert base64.b64decode(after["pods"]) == b"\1\0\1\0\0\0"
 
 
+@pytest.mark.usefixtures("answered_here")
 def test_texts_of_manifests_and_configurations_are_taken_as_they_are() -> None:
     node = json.dumps({"apiVersion": "v1", "kind": "Node", **_plain(a_node("huge", cpu="100"))}, indent=1)
     config = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
@@ -196,7 +211,7 @@ def test_what_the_command_line_refuses_is_refused(changes: Sequence[tuple[str, s
     source = a_source()
     asked = AskedChanges([AskedChange(name, value) for name, value in changes])
     lines = [*AskedCluster.of(source.scheduler, AskedScheduler(default()), asked).lines(), END]
-    status, answer = _answered(io.BytesIO(b"".join(lines)))
+    status, answer = answered(io.BytesIO(b"".join(lines)), answer_to)
     assert status == 422
     assert message in answer["message"]
 
@@ -225,10 +240,11 @@ def test_half_characters_of_one_pod_do_not_stop_questions_about_others() -> None
     source = a_source(*a_small_cluster(), broken)
     asked = RejectionsOnNode("n1")
     lines = [*AskedCluster.of(source.scheduler, AskedScheduler(default()), asked).lines(), END]
-    status, answer = _answered(io.BytesIO(b"".join(lines)))
+    status, answer = answered(io.BytesIO(b"".join(lines)), answer_to)
     assert (status, answer["total"]) == (200, 4)
 
 
+@pytest.mark.usefixtures("answered_here")
 def test_a_namespace_may_have_the_name_of_a_kind() -> None:
     source = a_source(a_node("n1", cpu="1"), a_pod("x", cpu="9", namespace="deployment"))
     parts = DashboardParts(source, "0", questions_about(source))
@@ -250,6 +266,20 @@ def misbehaving(
     )
 
 
+@pytest.fixture
+def processes(monkeypatch: pytest.MonkeyPatch) -> list[ChildProcess]:
+    """All processes that were started."""
+    started: list[ChildProcess] = []
+
+    class Noted(ChildProcess):
+        def __init__(self, arguments: Sequence[str], environment: Mapping[str, str]) -> None:
+            super().__init__(arguments, environment)
+            started.append(self)
+
+    monkeypatch.setattr(child_questions, "ChildProcess", Noted)
+    return started
+
+
 FAILURES = [
     ("raise", None, "cannot be answered: RuntimeError: a plugin"),
     ("sleep", QuestionLimits(seconds=0.5), "takes longer than 0.5 seconds"),
@@ -262,11 +292,15 @@ FAILURES = [
 ]
 
 
-@pytest.mark.parametrize("failure", first_is_quick(*FAILURES), ids=[how for how, _, _ in FAILURES])
+@pytest.mark.slow
+@pytest.mark.parametrize(("how", "limits", "message"), FAILURES, ids=[how for how, _, _ in FAILURES])
 def test_a_process_that_fails_is_one_refusal(
-    monkeypatch: pytest.MonkeyPatch, failure: tuple[str, QuestionLimits | None, str]
+    monkeypatch: pytest.MonkeyPatch,
+    processes: list[ChildProcess],
+    how: str,
+    limits: QuestionLimits | None,
+    message: str,
 ) -> None:
-    how, limits, message = failure
 
     async def ask() -> None:
         questions = misbehaving(monkeypatch, how, limits)
@@ -274,10 +308,10 @@ def test_a_process_that_fails_is_one_refusal(
             await questions.ask(RejectionsOnNode("n1"))
         assert caught.value.status == 503
         assert message in caught.value.message
-        assert not questions._children
-        monkeypatch.setenv(staged_answering.HOW, "nothing")
-        questions._limits = QuestionLimits()
-        assert json.loads(await questions.ask(RejectionsOnNode("n1"))) == {"limits": {"nice": min(os.nice(0) + 10, 19)}}
+        assert [each.status is None for each in processes] == [False]
+        if how == "raise":
+            monkeypatch.setenv(staged_answering.HOW, "nothing")
+            assert await questions.ask(RejectionsOnNode("n1")), "the next question is answered"
 
     asyncio.run(ask())
 
@@ -301,57 +335,61 @@ def test_faults_of_the_process_are_reported(monkeypatch: pytest.MonkeyPatch) -> 
     assert "RuntimeError" in told[0]
 
 
-def test_a_cluster_beyond_the_limit_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cluster_beyond_the_limit_is_refused(monkeypatch: pytest.MonkeyPatch, processes: list[ChildProcess]) -> None:
     async def ask() -> None:
         questions = misbehaving(monkeypatch, "sleep", QuestionLimits(input_bytes=10))
         monkeypatch.setattr(child_questions, "CHUNK", 100)
         with pytest.raises(Refused, match="the cluster has more than 0 MiB"):
             await questions.ask(RejectionsOnNode("n1"))
-        assert not questions._children
+        assert processes[0].status is not None
 
     asyncio.run(ask())
 
 
-def test_a_question_whose_client_goes_away_ends_its_process(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_question_whose_client_goes_away_ends_its_process(
+    monkeypatch: pytest.MonkeyPatch, processes: list[ChildProcess]
+) -> None:
     async def ask() -> None:
         questions = misbehaving(monkeypatch, "sleep")
         asked = asyncio.create_task(questions.ask(RejectionsOnNode("n1")))
-        while not questions._children:
+        while not processes:
             await asyncio.sleep(0.01)
-        (child,) = questions._children
         asked.cancel()
         with pytest.raises(asyncio.CancelledError):
             await asked
-        assert child.status is not None
-        assert not questions._children
+        assert [each.status is None for each in processes] == [False]
 
     asyncio.run(ask())
 
 
-def test_a_browser_that_leaves_ends_its_question(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_browser_that_leaves_ends_its_question(
+    monkeypatch: pytest.MonkeyPatch, processes: list[ChildProcess]
+) -> None:
     questions = misbehaving(monkeypatch, "sleep")
 
     async def ask(client: StagedClient) -> None:
         asked = asyncio.create_task(client.get("nodes/n1/rejections"))
-        while not questions._children:
+        while not processes:
             await asyncio.sleep(0.01)
         asked.cancel()
-        while questions._children:
+        while processes[0].status is None:
             await asyncio.sleep(0.01)
 
     with_dashboard(DashboardParts(a_source(), "0", questions), ask)
 
 
-def test_few_questions_wait_and_others_are_sent_away(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_few_questions_wait_and_others_are_sent_away(
+    monkeypatch: pytest.MonkeyPatch, processes: list[ChildProcess]
+) -> None:
     async def ask() -> None:
         questions = misbehaving(monkeypatch, "sleep")
         waiting = [asyncio.create_task(questions.ask(AskedChanges([AskedChange("drain", f"n{i}")]))) for i in range(5)]
-        while not questions._children:
+        while not processes:
             await asyncio.sleep(0.01)
         with pytest.raises(Refused) as caught:
             await questions.ask(RejectionsOnNode("n1"))
         assert (caught.value.status, caught.value.retry_s) == (429, 5)
-        assert len(questions._children) == 1
+        assert len(processes) == 1
         for task in waiting:
             task.cancel()
         await asyncio.gather(*waiting, return_exceptions=True)
@@ -377,11 +415,11 @@ def test_an_answer_is_kept_until_the_cluster_changes(monkeypatch: pytest.MonkeyP
     asyncio.run(ask())
 
 
-def test_closing_ends_what_is_under_way(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_closing_ends_what_is_under_way(monkeypatch: pytest.MonkeyPatch, processes: list[ChildProcess]) -> None:
     async def ask() -> None:
         questions = misbehaving(monkeypatch, "sleep")
         asked = asyncio.create_task(questions.ask(RejectionsOnNode("n1")))
-        while not questions._children:
+        while not processes:
             await asyncio.sleep(0.01)
         await questions.close()
         with pytest.raises(Refused):

@@ -5,11 +5,14 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
 from click.testing import CliRunner
 
+from dashboard_stage import AnsweringThread
 from mooring.api.json_objects import JsonObject
 from mooring.cli.main import main
 from mooring.dashboard.interfaces import AskedChange, AskedChanges, ExplainPod, Question
+from mooring.dashboard.questions import child_questions
 from mooring.dashboard.questions.asked_cluster import AskedScheduler
 from mooring.dashboard.questions.child_questions import ChildQuestions
 from mooring.dashboard.questions.unwatched_objects import objects_in_store
@@ -20,6 +23,12 @@ from mooring.inputs.live_source import EVENTS, LISTED
 from virtual_cluster import VirtualCluster
 
 DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments"
+
+
+@pytest.fixture(autouse=True)
+def answered_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Questions are answered by a thread."""
+    monkeypatch.setattr(child_questions, "ChildProcess", AnsweringThread)
 
 
 def a_shop() -> VirtualCluster:

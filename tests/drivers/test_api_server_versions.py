@@ -118,7 +118,7 @@ async def a_stage(
         timing = Timing(lambda: time.monotonic() * QUICK, quick_sleep)
         reflecting = ReflectorOptions(timing, silence_s=1e6, report=lambda text, fault: reports.append(text))
         live = LiveScheduler(scheduler, ConnectionSettings(server.url), options=LiveOptions(reflectors=reflecting))
-        async with ApiClient(ConnectionSettings(server._behind), "tests/1", -1) as behind, live:
+        async with ApiClient(ConnectionSettings(server.behind_url), "tests/1", -1) as behind, live:
             async with asyncio.timeout(10):
                 await live.settle()
             scheduling = asyncio.create_task(live.schedule())

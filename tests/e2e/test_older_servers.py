@@ -46,7 +46,7 @@ def test_the_process_is_ready_without_kinds_that_are_not_served_and_names_them(t
     async def main() -> None:
         async with (
             an_older_server(NO_DEVICES) as server,
-            ApiClient(ConnectionSettings(server._behind), "t/1") as client,
+            ApiClient(ConnectionSettings(server.behind_url), "t/1") as client,
         ):
             cluster = {"name": "c", "cluster": {"server": server.url}}
             context = {"name": "c", "context": {"cluster": "c", "user": "c"}}

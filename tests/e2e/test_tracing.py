@@ -2,19 +2,20 @@
 
 import json
 import os
-import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+import tempfile
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from forked_commands import start_mooring
 from otlp_receiver import ReceivedSpan, a_receiver
 from recording_server import nowhere
-from running_cluster import PATIENCE_S, Process, a_process, command
+from running_cluster import PATIENCE_S, Process, a_process
 
 PODS = "/api/v1/namespaces/default/pods"
 
@@ -30,23 +31,24 @@ def create(cluster: Process, *pods: dict[str, Any]) -> None:
 
 
 @contextmanager
-def a_run(cluster: Process, *flags: str, **variables: str) -> Iterator["subprocess.Popen[str]"]:
-    arguments = ("run", "--kubeconfig", str(cluster.kubeconfig), "--secure-port=0", "--leader-elect=false", *flags)
-    running = subprocess.Popen(command(*arguments), stderr=subprocess.PIPE, text=True, env={**os.environ, **variables})
-    try:
-        yield running
-    finally:
-        running.kill()
-        running.wait(PATIENCE_S)
-        assert running.stderr is not None
-        running.stderr.close()
+def a_run(cluster: Process, *flags: str, **variables: str) -> Iterator[Callable[[], tuple[int, str]]]:
+    """`mooring run`. What is yielded stops it, and returns the exit status and what was logged."""
+    arguments = ("run", "--kubeconfig", cluster.kubeconfig, "--secure-port=0", "--leader-elect=false", *flags)
+    environment = {**os.environ, **variables}
+    with tempfile.TemporaryFile("w+") as log:
+        running = start_mooring(*arguments, stdout=log, stderr=log, environment=environment)
 
+        def stop() -> tuple[int, str]:
+            running.terminate()
+            status = running.wait(PATIENCE_S)
+            log.seek(0)
+            return status, log.read()
 
-def stopped(running: "subprocess.Popen[str]") -> tuple[int, str]:
-    """Exit status and what was logged."""
-    running.send_signal(signal.SIGTERM)
-    _, log = running.communicate(timeout=PATIENCE_S)
-    return running.returncode, log
+        try:
+            yield stop
+        finally:
+            running.kill()
+            running.wait(PATIENCE_S)
 
 
 def spans_of(spans: list[ReceivedSpan], pod: str) -> dict[str, ReceivedSpan]:
@@ -65,12 +67,12 @@ def test_mooring_run_traces_attempts_binds_and_statuses() -> None:
             "OTEL_SERVICE_NAME": "scheduler-under-test",
             "OTEL_BSP_SCHEDULE_DELAY": "100",
         }
-        with a_run(cluster, "--trace-plugins-over=0s", **variables) as running:
+        with a_run(cluster, "--trace-plugins-over=0s", **variables) as stop:
             create(cluster, *(a_pod(f"p{i}") for i in range(20)), a_pod("giant", cpu="500"))
             for i in range(20):
                 cluster.wait(f"{PODS}/p{i}", lambda pod: bool(pod["spec"].get("nodeName")))
             cluster.wait(f"{PODS}/giant", lambda pod: bool(pod["status"].get("conditions")))
-            code, log = stopped(running)
+            code, log = stop()
         assert (code, "Tracing" in log) == (0, False), log
         spans = receiver.spans
         assert {span.resource["service.name"] for span in spans} == {"scheduler-under-test"}
@@ -93,11 +95,11 @@ def test_mooring_run_traces_attempts_binds_and_statuses() -> None:
 def test_mooring_run_with_a_collector_that_is_not_there() -> None:
     with a_process("--no-scheduler", "--nodes", "3") as cluster:
         variables = {"OTEL_EXPORTER_OTLP_ENDPOINT": nowhere(), "OTEL_BSP_SCHEDULE_DELAY": "20"}
-        with a_run(cluster, **variables) as running:
+        with a_run(cluster, **variables) as stop:
             create(cluster, *(a_pod(f"p{i}") for i in range(30)))
             for i in range(30):
                 cluster.wait(f"{PODS}/p{i}", lambda pod: bool(pod["spec"].get("nodeName")))
-            code, log = stopped(running)
+            code, log = stop()
         assert code == 0
         assert sum("Tracing: " in line for line in log.splitlines()) == 1, log
         assert "Traceback" not in log

@@ -21,7 +21,7 @@ PODS = [name for name, build in large_objects.DIMENSIONS.items() if build(1).ite
 SIZE = 200
 
 
-@pytest.mark.parametrize("name", some_of([name for name in PODS if name != "too_many_resource_claims"], fewest=10))
+@pytest.mark.parametrize("name", some_of([name for name in PODS if name != "too_many_resource_claims"], fewest=4))
 def test_a_large_pod_leaves_nothing_behind(name: str) -> None:
     large = large_objects.DIMENSIONS[name](SIZE)
     driver = one_object.a_cluster(8)

@@ -18,7 +18,7 @@ FOR_ALL = [poison for poison in POISONS if not poison.only_up and (IS_SOAK or po
 
 def test_no_poison_stops_a_scheduler_on_an_api_server() -> None:
     with a_live_target(NODES) as target:
-        outcomes = [try_poison(target, poison, is_timed=False) for poison in some_of(FOR_ALL, fewest=8)]
+        outcomes = [try_poison(target, poison, is_timed=False) for poison in some_of(FOR_ALL, fewest=5)]
     assert {outcome.poison: outcome.faults for outcome in outcomes if outcome.faults} == {}
 
 

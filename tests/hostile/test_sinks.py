@@ -11,6 +11,8 @@ import shlex
 import socket
 import subprocess
 import sys
+import tempfile
+import time
 import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -23,12 +25,12 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
-from forked_commands import run_mooring
+from forked_commands import run_mooring, start_mooring
 from hostile_text import FORGED, HOSTILE, MARK, PLUGIN, write_world
 from how_many import some_of
 from mooring.cli.main import main
 from programs import BASH
-from running_cluster import command
+from running_cluster import a_process, command
 
 ROOT = Path(__file__).parents[2]
 CLI = ROOT / "src" / "mooring" / "cli"
@@ -121,23 +123,19 @@ RUNS: dict[str, list[list[str]]] = {
     **{f"nodes {verb}": [["node", "--kubeconfig", "{cluster}"]] for verb in ("remove", "fail", "recover", "drain")},
     "nodes add": [["1", "--kubeconfig", "{cluster}"]],
 }
-"""Arguments by command; {name} is a file of the world. `up` runs the others on a live cluster, below."""
-LIVE = """\
-set -x
-{mooring} nodes drain node
-{mooring} nodes fail node
-{mooring} nodes fail no-such-node
-{mooring} explain pod
-{mooring} simulate -o json
-{mooring} dump -o -
-{mooring} record {folder}/observed --for 1s
-{mooring} agree {folder}/observed -o wide
-{mooring} run --kubeconfig $KUBECONFIG --leader-elect=false --secure-port {port} --bind-address 127.0.0.1 --dry-run -v 5 \
-    --cert-dir {folder}/certs --plugin {folder}/plugin.py &
-for i in $(seq 100); do {reached} 2>&- && {mooring} snapshot --server https://127.0.0.1:{port} && break; sleep 0.3; done
-kill $!; wait $!
-true
-"""
+"""Arguments by command; {name} is a file of the world."""
+LIVE = [
+    ["nodes", "drain", "node"],
+    ["nodes", "fail", "node"],
+    ["nodes", "fail", "no-such-node"],
+    ["explain", "pod"],
+    ["simulate", "-o", "json"],
+    ["dump", "-o", "-"],
+    ["record", "{observed}", "--for", "1s"],
+    ["agree", "{observed}", "-o", "wide"],
+]
+SCHEDULER = ["run", "--leader-elect=false", "--bind-address", "127.0.0.1", "--dry-run", "-v", "5"]
+SCHEDULER += ["--cert-dir", "{certs}", "--plugin", "{plugin.py}"]
 SHOWING = {
     "simulate",
     "explain",
@@ -170,12 +168,7 @@ def filled(arguments: list[str], world: World) -> list[str]:
 
 def _file(world: World, name: str) -> Path | str:
     if name == "script":
-        mooring = shlex.join(command())
-        port = str(_free_port())
-        code = f"import socket; socket.create_connection(('127.0.0.1', {port})).close()"
-        reached = shlex.join([sys.executable, "-IS", "-c", code])  # a twentieth of the start of `mooring`
-        names = {"mooring": mooring, "folder": str(world.folder), "port": port, "reached": reached}
-        return re.sub(r"\{(\w+)\}", lambda found: names[found[1]], LIVE)
+        return shlex.join(command("explain", "pod"))
     if name == "claimer":
         items = json.loads(world.cluster.read_text())["items"]
         claims = {item["metadata"]["name"]: json.dumps(item["spec"]["volumes"]) for item in items if _claims(item)}
@@ -215,6 +208,36 @@ def test_no_text_of_a_tenant_reaches_a_terminal_as_it_is(name: str, world: World
             seen += text
         check_form(arguments, ran.stdout, ran.returncode)
     assert MARK in seen or name not in SHOWING
+
+
+@pytest.mark.slow
+def test_no_text_of_a_tenant_in_a_live_cluster_reaches_a_terminal_as_it_is(world: World, tmp_path: Path) -> None:
+    with a_process("--cluster", str(world.cluster), "--no-dashboard") as cluster:
+
+        def run(*arguments: str) -> int:
+            ran = run_mooring(*filled([*arguments], world), environment=cluster.environment)
+            check_shown(ran.stdout)
+            check_shown(ran.stderr)
+            check_form([*arguments], ran.stdout, ran.returncode)
+            return ran.returncode
+
+        for arguments in LIVE:
+            run(*arguments)
+        port, log = _free_port(), tmp_path / "log"
+        with log.open("wb") as stream:
+            words = [*filled(SCHEDULER, world), "--kubeconfig", cluster.kubeconfig, "--secure-port", port]
+            scheduler = start_mooring(*words, stdout=stream, stderr=stream)
+            try:
+                while run("snapshot", "--server", f"https://127.0.0.1:{port}") != 0:
+                    assert scheduler.poll() is None, log.read_text()
+                    time.sleep(0.2)
+                scheduler.terminate()
+                scheduler.wait()
+            finally:
+                scheduler.kill()
+        assert MARK in log.read_text()
+        check_shown(log.read_text())
+        check_shown(cluster.log.read_text())
 
 
 def check_shown(text: str) -> None:
@@ -338,33 +361,43 @@ WRITTEN = [["simulate", "{cluster}"], ["simulate", "{cluster}", "-o", "json"], [
 WRITTEN += [["--help"], ["--version"], ["config", "defaults"], ["explain", "--help"], ["completion", "bash"]]
 
 
-def shell(arguments: list[str], world: World, redirection: str) -> tuple[int, list[str]]:
-    line = f"{shlex.join(command(*filled(arguments, world)))} {redirection}"
-    ran = subprocess.run([BASH.required(), "-c", line], capture_output=True, text=True, check=False)
-    return ran.returncode, [text for text in ran.stderr.splitlines() if not text.startswith(("note:", "warning:"))]
+def written_to(output: int, arguments: list[str], world: World) -> tuple[int, list[str]]:
+    """The exit status with this standard output, and the errors."""
+    with tempfile.TemporaryFile("w+") as stderr:
+        status = start_mooring(*filled(arguments, world), stdout=output, stderr=stderr).wait()
+        stderr.seek(0)
+        return status, errors_in(stderr.read())
+
+
+def errors_in(text: str) -> list[str]:
+    return [line for line in text.splitlines() if not line.startswith(("note:", "warning:"))]
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
 @pytest.mark.parametrize("arguments", some_of(WRITTEN, fewest=3), ids=shlex.join)
 def test_a_full_disk_is_one_line(arguments: list[str], world: World) -> None:
-    code, said = shell(arguments, world, ">/dev/full")
+    with open("/dev/full", "wb") as full:
+        code, said = written_to(full.fileno(), arguments, world)
     assert (code, said) == (2, ["standard output: cannot be written: No space left on device"])
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("arguments", some_of(WRITTEN, fewest=3), ids=shlex.join)
+@pytest.mark.parametrize("arguments", some_of(WRITTEN), ids=shlex.join)
 def test_a_closed_output_is_one_line(arguments: list[str], world: World) -> None:
-    code, said = shell(arguments, world, ">&-")
-    assert (code, said) == (2, ["standard output: cannot be written: Bad file descriptor"])
+    line = f"{shlex.join(command(*filled(arguments, world)))} >&-"
+    ran = subprocess.run([BASH.required(), "-c", line], capture_output=True, text=True, check=False)
+    assert (ran.returncode, errors_in(ran.stderr)) == (2, ["standard output: cannot be written: Bad file descriptor"])
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("arguments", some_of(WRITTEN, fewest=3), ids=shlex.join)
 def test_a_reader_that_is_gone_is_no_error(arguments: list[str], world: World) -> None:
-    code, said = shell(arguments, world, "| true; exit ${PIPESTATUS[0]}")
-    assert (code, [text for text in said if not text.startswith("standard output")]) == (141, [])
-    assert said == []
+    reading, writing = os.pipe()
+    os.close(reading)
+    found = written_to(writing, arguments, world)
+    os.close(writing)
+    assert found == (141, [])
 
 
 @pytest.mark.parametrize("flags", [(), ("--force",)], ids=["plain", "with --force"])

@@ -86,22 +86,19 @@ def test_another_build_on_another_day_is_equal_byte_for_byte(built: dict[str, Pa
 # ---- installed, where there is nothing else
 
 
+UV = (str(Path(sys.executable).with_name("uv")), "--no-config")
+
+
 @pytest.fixture(scope="module")
 def installed(built: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of the programs of a new environment that has the wheel and what it depends on."""
     folder = tmp_path_factory.mktemp("installed") / "venv"
-    subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True, timeout=PATIENCE_S)
-    uv = [
-        str(Path(sys.executable).with_name("uv")),
-        "--no-config",
-        "--quiet",
-        "pip",
-        "install",
-        "--python",
-        str(folder),
-    ]
+    subprocess.run(
+        [*UV, "venv", "--python", sys.executable, str(folder)], check=True, capture_output=True, timeout=PATIENCE_S
+    )
     for wanted in (["--require-hashes", "-r", str(ROOT / "requirements.lock")], ["--no-deps", str(built[".whl"])]):
-        done = subprocess.run([*uv, *wanted], capture_output=True, text=True, timeout=PATIENCE_S)
+        install = [*UV, "pip", "install", "--python", str(folder), *wanted]
+        done = subprocess.run(install, capture_output=True, text=True, timeout=PATIENCE_S)
         if done.returncode and re.search("no versions of|Failed to fetch|error sending request", done.stderr):
             pytest.skip("uv finds no index with the packages that Mooring depends on: connect this machine to one")
         assert done.returncode == 0, done.stderr
@@ -118,10 +115,11 @@ def ran(programs: Path, *arguments: str | Path) -> str:
 
 
 def test_only_what_the_package_needs_is_installed(installed: Path) -> None:
-    listed = subprocess.check_output([str(installed / "pip"), "list", "--format=freeze"], text=True)
+    of_the_environment = ["--python", str(installed / "python")]
+    listed = subprocess.check_output([*UV, "pip", "list", "--format=freeze", *of_the_environment], text=True)
     assert not re.search("^(pytest|hatchling|scipy|pandas|opentelemetry-sdk)==", listed, re.MULTILINE)
     assert f"mooring=={VERSION}" in listed
-    subprocess.run([str(installed / "pip"), "check"], check=True, capture_output=True)
+    subprocess.run([*UV, "pip", "check", *of_the_environment], check=True, capture_output=True)
 
 
 def test_the_installed_command_tells_its_version(installed: Path) -> None:

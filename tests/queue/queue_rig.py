@@ -20,9 +20,10 @@ from mooring.framework.contract.points import (
 from mooring.framework.contract.status import Rejection, final
 from mooring.framework.profile.profiles import Profile
 from mooring.kit.clock import NS_PER_S, VirtualClock
+from mooring.kit.heap import KeyedHeap
 from mooring.model.pod import Pod
 from mooring.queue.backoff import QueueSettings
-from mooring.queue.entry import QueuedPod, QueueListeners
+from mooring.queue.entry import QueuedEntity, QueuedPod, QueueListeners
 from mooring.queue.queue import UNSCHEDULABLE_FLUSH_PERIOD_S, SchedulingQueue
 
 PROFILE = "default-scheduler"
@@ -133,10 +134,17 @@ def a_pending(name: str = "pod", priority: int = 0, uid: str | None = None, **mo
     )
 
 
+def lose(heap: KeyedHeap[QueuedEntity], entry: QueuedEntity) -> None:
+    """Make a heap lose an entry: the record that it knows of is another one than it has."""
+    heap.live[entry.key] = (*heap.live[entry.key][:4], entry)
+
+
 class Rig:
     """A queue with everything around it. `fit` is a filter that hears of nodes and of pods that go."""
 
-    def __init__(self, *plugins: Plugin, profiles: Mapping[str, Profile] | None = None, **more: Any) -> None:
+    def __init__(
+        self, *plugins: Plugin, profiles: Mapping[str, Profile] | None = None, tells: bool = True, **more: Any
+    ) -> None:
         """`more` are further arguments of the queue, or fields of its settings."""
         fields = {name: more.pop(name) for name in QueueSettings.__dataclass_fields__.keys() & more.keys()}
         self.fit = a_filter("Fit", NODE_ADD, POD_DELETE)
@@ -151,7 +159,7 @@ class Rig:
             cluster=Cluster(),
             lookup=self.known.get,
             listeners=QueueListeners(
-                tell=lambda pod, what: self.stories.append(f"{pod.name}: {what}"),
+                tell=(lambda pod, what: self.stories.append(f"{pod.name}: {what}")) if tells else None,
                 report=lambda text, error: self.reports.append((text, error)),
             ),
             settings=QueueSettings(**fields),

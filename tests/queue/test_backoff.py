@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from queue_rig import a_pending
+from queue_rig import a_pending, lose
 
 from mooring.kit.clock import NS_PER_S
 from mooring.queue.backoff import BackoffQueue, BackoffRule, duration_ns, floor_ns
@@ -178,7 +178,7 @@ def test_a_change_of_content_leaves_an_error_among_the_errors() -> None:
 
 
 FAULTS: dict[str, tuple[Callable[[BackoffQueue, QueuedPod], object], list[str]]] = {
-    "the heaps": (lambda queue, entry: queue.rejected._run.clear(), ["backoff heap: default/pod is not in it"]),
+    "the heaps": (lambda queue, entry: lose(queue.rejected, entry), ["backoff heap: default/pod is not in it"]),
     "nobody rejected it": (
         lambda queue, entry: entry.reject_by([]),
         ["default/pod: among the rejected, but no plugin rejected it"],
@@ -209,8 +209,8 @@ def test_the_check_finds_what_is_wrong(case: str) -> None:
 
 def test_the_check_looks_into_the_heap_of_errors_too() -> None:
     queue = BackoffQueue(RULE, order)
-    queue.push(an_entry(errors=1))
-    queue.errors._run.clear()
+    queue.push(entry := an_entry(errors=1))
+    lose(queue.errors, entry)
     assert queue.check() == ["backoff heap: default/pod is not in it"]
 
 

@@ -1,5 +1,7 @@
 """Pods in flight and the events that they share, against a plain list of starts and events."""
 
+import sys
+
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -125,29 +127,25 @@ TestFlightMachine = FlightMachine.TestCase
 TestFlightMachine.settings = settings(stateful_step_count=60, deadline=None)
 
 
-def disorder(flights: InFlight) -> None:
+def disorder(flights: InFlight, counters: QueueCounters) -> None:
     flights.started["uid-a"] = flights.started.pop("uid-a")
 
 
-def forget_too_little(flights: InFlight) -> None:
-    flights._forgotten += 1
-    flights._counts["NodeAdd"] -= 1
+def start_later(flights: InFlight, counters: QueueCounters) -> None:
+    flights.started["uid-a"].start += 1
 
 
-def mix_up_entries(flights: InFlight) -> None:
+def mix_up_entries(flights: InFlight, counters: QueueCounters) -> None:
     flights.started["uid-a"].uid = "uid-b"
 
 
-def keep_for_nobody(flights: InFlight) -> None:
-    for uid in flights.uids():
-        del flights.started[uid]
-    flights._forgotten = flights._base + 1
-    flights._counts.clear()
-    flights._counters.flights_ended = flights._counters.flights_begun
+def keep_for_nobody(flights: InFlight, counters: QueueCounters) -> None:
+    flights.started.clear()
+    counters.flights_ended = counters.flights_begun
 
 
-def miscount(flights: InFlight) -> None:
-    flights._counts["NodeAdd"] += 3
+def miscount(flights: InFlight, counters: QueueCounters) -> None:
+    counters.kept_events["NodeAdd"] += 3
 
 
 FAULTS = {
@@ -158,12 +156,18 @@ FAULTS = {
             "in flight: events before the oldest start are kept, or later ones forgotten",
         ],
     ),
-    "forgotten too early": (
-        forget_too_little,
+    "not forgotten": (
+        start_later,
         ["in flight: events before the oldest start are kept, or later ones forgotten"],
     ),
     "under another uid": (mix_up_entries, ["in flight: an entry is filed under another pod"]),
-    "kept for nobody": (keep_for_nobody, ["in flight: 1 events are kept, but no pod is in flight"]),
+    "kept for nobody": (
+        keep_for_nobody,
+        [
+            "in flight: events before the oldest start are kept, or later ones forgotten",
+            "in flight: 1 events are kept, but no pod is in flight",
+        ],
+    ),
     "miscounted": (miscount, ["in flight: 6 events are counted, 3 are there"]),
 }
 
@@ -171,29 +175,36 @@ FAULTS = {
 @pytest.mark.parametrize("case", FAULTS)
 def test_the_check_finds_what_is_wrong(case: str) -> None:
     spoil, problems = FAULTS[case]
-    flights = InFlight(QueueCounters())
+    counters = QueueCounters()
+    flights = InFlight(counters)
     flights.start(an_entry("a"))
     flights.record(a_happening())
     flights.start(an_entry("b"))
     assert flights.check() == []
-    spoil(flights)
+    spoil(flights, counters)
     assert flights.check() == problems
 
 
 def test_forgotten_events_are_cut_off_in_large_pieces() -> None:
     """One by one would move all that follow each time."""
-    flights = InFlight(QueueCounters())
-    for i in range(200):
+    flights, events = InFlight(QueueCounters()), [a_happening() for _ in range(200)]
+    references = sys.getrefcount(events[0])
+
+    def count_kept() -> int:
+        return sum(sys.getrefcount(events[i]) > references for i in range(200))
+
+    for i, event in enumerate(events):
         flights.start(an_entry(f"p{i}"))
-        flights.record(a_happening())
+        flights.record(event)
+    del event
     kept = []
     for i in range(199):
         flights.finish(f"uid-p{i}")
-        kept.append(len(flights._events))
-        assert flights.since_start("uid-p199") == flights._events[-1:] and flights.check() == []
+        kept.append(count_kept())
+        assert flights.since_start("uid-p199") == events[-1:] and flights.check() == []
     assert sorted(set(kept), reverse=True) == [200, 100, 36]
     flights.finish("uid-p199")
-    assert flights._events == []
+    assert count_kept() == 0
 
 
 def test_pods_in_flight_are_told_apart() -> None:

@@ -158,3 +158,12 @@ def test_a_load_follows_every_nomination() -> None:
     nominations.delete("uid-pod")
     nominations.delete("uid-pod")
     assert load.node_of("uid-pod") is None and len(nominations) == 0
+
+
+def test_a_pod_that_took_the_name_of_another_does_not_have_its_nomination() -> None:
+    old, new = nominated("n1"), a_pending(uid="uid-other", status={"nominatedNodeName": "n2"})
+    known = Known(old)
+    known.nominations.add(old)
+    known.pods[new.key] = new
+    known.nominations.update(old, new)
+    assert (known.on("n1"), known.on("n2")) == ([], ["uid-other"])

@@ -364,8 +364,7 @@ def test_the_story_of_a_pod() -> None:
 
 
 def test_a_queue_to_which_nobody_listens_works_the_same() -> None:
-    rig = Rig()
-    rig.queue._tell = rig.queue.places.tell = None
+    rig = Rig(tells=False)
     entry = rig.unschedulable(a_pending())
     rig.queue.wake(NODE_ADD)
     assert rig.pop() is entry

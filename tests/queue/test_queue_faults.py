@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 from unittest import mock
 
 import pytest
-from queue_rig import NODE_ADD, ByPriority, Rig, a_pending
+from queue_rig import NODE_ADD, ByPriority, Rig, a_pending, lose
 
 from mooring.kit.heap import KeyedHeap
 from mooring.model.pod import Pod
@@ -56,7 +56,10 @@ SPOILED: dict[str, tuple[Callable[[Rig], object], list[str]]] = {
         lambda rig: places(rig).backoff.push(entry(rig, "parked")),
         ["default/parked: in backoff, and unschedulable too"],
     ),
-    "a heap": (lambda rig: places(rig).active._run.clear(), ["active heap: default/active is not in it"]),
+    "a heap": (
+        lambda rig: lose(places(rig).active, entry(rig, "active")),
+        ["active heap: default/active is not in it"],
+    ),
 }
 
 
@@ -72,7 +75,7 @@ def test_the_check_looks_everywhere() -> None:
     rig = a_full_rig()
     entry(rig, "backoff").backoff_until_ns = None
     places(rig).unschedulable.gated += 1
-    rig.queue.in_flight._counts["NodeAdd"] += 1
+    rig.queue.counters.kept_events["NodeAdd"] += 1
     rig.queue.nominations.check = lambda: ["nominations: a fault"]  # type: ignore[method-assign]
     assert rig.queue.check() == [
         "default/backoff: in backoff without an end",

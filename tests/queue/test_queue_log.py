@@ -175,10 +175,32 @@ def test_composite_groups(logger: logging.Logger) -> None:
         a_composite("all"), a_group("one", uid="1", parentCompositePodGroupName="all"), a_member("a", group="one")
     )
     queue.said()
+    queue.driver.update(a_composite("all", priority=3))
+    updated = '"Composite Pod Group in the scheduling queue was updated for the root group"'
+    assert queue.said() == [f'{updated} {both} compositePodGroup="default/all"']
     queue.create(a_group("two", uid="2", parentCompositePodGroupName="all"))
     assert queue.said()[0] == f'"Pod Group added to the existing root group" {both} podGroup="default/two"'
     queue.driver.delete("CompositePodGroup", "default/all")
     what = "decomposed and enqueued pods in the composite pod group subtree to incompletePodGroupPods"
+    gone = f'"Composite pod group deleted from the root group, {what}" {both} compositePodGroup="default/all" pods=1'
+    assert gone in queue.said()
+
+
+def test_a_composite_group_that_comes_last_and_goes_during_the_attempt(logger: logging.Logger) -> None:
+    queue = LoggedQueue(logger, 5, TopologyAwareWorkloadScheduling=True, CompositePodGroup=True)
+    queue.create(a_group("one", uid="1", parentCompositePodGroupName="all"), a_member("a", group="one"))
+    queue.said()
+    queue.create(a_composite("all"))
+    both = 'rootType="podgroup" root="default/all"'
+    moved = (
+        "was added to the root group and its pods were attempted to be moved from incompletePodGroupPods to the queue"
+    )
+    assert f'"Composite Pod Group {moved}" {both} compositePodGroup="default/all" podsLen=1' in queue.said()
+    assert queue.scheduler.core.queue.pop() is not None
+    queue.create(a_member("b", group="one"))
+    queue.said()
+    queue.driver.delete("CompositePodGroup", "default/all")
+    what = "enqueued pending pods in the composite pod group subtree to incompletePodGroupPods"
     gone = f'"Composite pod group deleted from the root group, {what}" {both} compositePodGroup="default/all" pods=1'
     assert gone in queue.said()
 

@@ -1,70 +1,15 @@
 """Pod groups in the queue (v1.37, 5.3 and 5.4): members wait, back off and are taken as one."""
 
-from typing import Any
-
 import pytest
+from member_rig import GATED, A, B, C, Queue
 
-from gangs import GROUP_GATES, a_group, a_member
-from mooring.cluster.cluster import Cluster
+from gangs import a_group, a_member
 from mooring.cluster.pods.group_tree import GroupName, name_of
-from mooring.framework import config
-from mooring.framework.profile.profiles import build_profiles
-from mooring.kit.clock import NS_PER_S, VirtualClock
-from mooring.model.pod import Pod
+from mooring.kit.clock import NS_PER_S
 from mooring.model.workloads import PodGroup
-from mooring.plugins.builtin import in_tree
 from mooring.queue.backoff import BackoffRule
-from mooring.queue.entry import QueuedGroup, QueuedPod, QueueListeners, group_entry, new_entry
-from mooring.queue.queue import AlreadyQueued, SchedulingQueue
-
-A, B, C = a_member("a"), a_member("b"), a_member("c")
-GATED = a_member("g", schedulingGates=[{"name": "wait"}])
-
-
-class Queue:
-    """A queue of a scheduler that heeds pod groups, or does not."""
-
-    def __init__(self, *pods: Pod, heeds_groups: bool = True, groups: tuple[PodGroup, ...] = (a_group(),)) -> None:
-        self.clock = VirtualClock(1_000 * NS_PER_S)
-        self.cluster = Cluster(GROUP_GATES if heeds_groups else {})
-        for group in groups:
-            self.cluster.put(group)
-        self.stories: list[str] = []
-        self.queue = SchedulingQueue(
-            self.clock,
-            build_profiles(config.default(), in_tree()),
-            cluster=self.cluster,
-            lookup={pod.key: pod for pod in pods}.get,
-            listeners=QueueListeners(tell=lambda pod, text: self.stories.append(text)),
-        )
-        for pod in pods:
-            self.queue.add(pod)
-        self.check()
-
-    def check(self) -> None:
-        assert self.queue.check() == []
-
-    def pop(self) -> QueuedGroup:
-        group = self.queue.pop()
-        assert isinstance(group, QueuedGroup)
-        self.check()
-        return group
-
-    def end(self, group: QueuedGroup, outcome: Any, *rejected: str) -> str | None:
-        """Members that are named come back; the attempt ends."""
-        for entry in group.entries:
-            if entry.pod.name in rejected:
-                entry.reject_by(["NodeResourcesFit"])
-                assert self.queue.add_unschedulable(entry) == "pending"
-            else:
-                self.queue.done(entry.uid)
-        assert self.queue.groups is not None
-        place = self.queue.groups.end_cycle(group, outcome)
-        self.check()
-        return place
-
-    def where(self, *pods: Pod) -> list[str | None]:
-        return [self.queue.where(pod.key) for pod in pods]
+from mooring.queue.entry import QueuedPod, group_entry, new_entry
+from mooring.queue.queue import AlreadyQueued
 
 
 def test_members_join_the_group_wherever_it_waits() -> None:

@@ -34,11 +34,11 @@ class Yard:
         self.counters = QueueCounters()
         self.c = a_filter("C", POD_LABEL)
         self.c.keys = BY_APP
-        self._build(a_filter("A", NODE_ADD), a_filter("B", NODE_ADD, NODE_LABEL), self.c, a_filter("D", POD_LABEL))
+        self.build(a_filter("A", NODE_ADD), a_filter("B", NODE_ADD, NODE_LABEL), self.c, a_filter("D", POD_LABEL))
         for entry in entries:
             assert self.unschedulable.put(entry)
 
-    def _build(self, *plugins: FakeFilter) -> None:
+    def build(self, *plugins: FakeFilter) -> None:
         maps = {PROFILE: HintMap.of(a_profile(*plugins), {})}
         hints = Hints(maps, self.counters, lambda text, error: self.reports.append(text), {PROFILE: PluginCaller()})
         self.unschedulable = UnschedulablePods(hints)
@@ -131,11 +131,12 @@ def _fail(*args: object) -> Iterable[str]:
 def test_a_pod_whose_keys_cannot_be_told_is_asked_about_every_event() -> None:
     yard = Yard()
     yard.c.keys = EventKeys(lambda pod: _fail() if pod.name == "a" else ["web"], BY_APP.of_change)
-    yard._build(yard.c)
+    yard.build(yard.c)
     for entry in (an_entry("a", "C"), an_entry("b", "C")):
         yard.unschedulable.put(entry)
     assert (yard.concerned(POD_LABEL, "web"), yard.concerned(POD_LABEL, "db")) == (["a", "b"], ["a"])
     assert yard.reports == ["a plugin failed to say which events name pod default/a"]
+    assert yard.unschedulable.check() == []
     yard.unschedulable.remove("default/a")
     assert yard.unschedulable.check() == []
 
@@ -143,7 +144,7 @@ def test_a_pod_whose_keys_cannot_be_told_is_asked_about_every_event() -> None:
 def test_an_event_whose_keys_cannot_be_told_asks_about_all() -> None:
     yard = Yard()
     yard.c.keys = EventKeys(BY_APP.of_pod, _fail)
-    yard._build(yard.c)
+    yard.build(yard.c)
     yard.unschedulable.put(an_entry("a", "C", app="db"))
     assert yard.concerned(POD_LABEL, "web") == ["a"]
     assert yard.reports == ["a plugin failed to say which pods PodUpdatePodLabel names"]

@@ -30,19 +30,19 @@ class TreeWorld(GangWorld):
 
     def composite(self, name: str, min_count: int | None = None, parent: str | None = None, **spec: Any) -> None:
         self.driver.create(a_composite(name, min_count, parent, **spec))
-        self._settle()
+        self.settle()
 
     def leaf(self, name: str, min_count: int | None = None, parent: str | None = None, **spec: Any) -> None:
         more = {} if parent is None else {"parentCompositePodGroupName": parent}
         self.driver.create(a_group(name, min_count, uid=f"uid-{name}", **more, **spec))
-        self._settle()
+        self.settle()
 
     def pods_of(self, sizes: dict[str, list[str]], **more: Any) -> None:
         """All pods come before any of them is tried."""
         for group, cpus in sizes.items():
             for number, cpu in enumerate(cpus):
                 self.driver.create(a_member(f"{group}-{number}", group, cpu=cpu, **more))
-        self._settle()
+        self.settle()
 
     def groups_on_nodes(self) -> set[str]:
         """The groups of which all pods have a node, or some."""

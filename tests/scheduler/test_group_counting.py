@@ -52,7 +52,7 @@ def a_world(listed: list[Any], busy: list[Any], is_seeded: bool, promised: Seque
         about = {"status": {"nominatedNodeName": f"n{place % len(listed)}"}, "schedulingGates": [{"name": "gate"}]}
         world.pod(f"promised-{index}", cpu=str(cpu), **about)
         assert world.core.queue.nominations.node_of(f"uid-promised-{index}") == f"n{place % len(listed)}"
-    world._settle()
+    world.settle()
     return world
 
 
@@ -64,7 +64,7 @@ def play(world: GangWorld, wanted: list[Any]) -> list[object]:
         world.driver.create(a_rack_group(group, minimum or None))
         for number, cpu in enumerate(members):
             world.driver.create(a_member(f"{group}-{number}", group, cpu=cpu))
-        world._settle()
+        world.settle()
         said = [world.said(f"{group}-{i}") for i in range(len(members))]
         seen.append((world.where(), said, world.group_says(group), world.held_milli()))
     return seen
@@ -175,7 +175,7 @@ def test_how_many_trials_members_of_several_shapes_take(
     world.driver.create(a_rack_group(min_count=len(cpus)))
     for number, cpu in enumerate(cpus):
         world.driver.create(a_member(f"m{number}", cpu=cpu))
-    world._settle()
+    world.settle()
     assert len(tried) == expected
     assert {SIX_RACKS[int(node[1:])][0] for node in world.where().values()} == ({rack} if rack else set())
 

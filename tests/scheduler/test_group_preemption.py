@@ -180,7 +180,7 @@ class PreemptionWorld(GangWorld):
             about = {"cpu": cpu, "priority": priority, **more.get(name, {})}
             alone: dict[str, Any] = {"schedulerName": "default-scheduler", "metadata": {"uid": f"uid-{name}"}}
             self.driver.create(a_member(name, group, **about) if group else a_pod(name, **alone, **about))
-        self._settle()
+        self.settle()
 
     def preempted(self) -> dict[str, str]:
         """The events about victims."""
@@ -330,7 +330,7 @@ def test_why_no_room_can_be_made(group: dict[str, Any], member: dict[str, Any], 
     world.create({"low": ("1", 10)}, "")
     for name in ("high-1", "high-2"):
         world.driver.create(a_member(name, "pg1", cpu="1", priority=group["priority"], **member))
-    world._settle()
+    world.settle()
     assert world.evicted == []
     assert world.group_says("pg1") == [("PodGroupInitiallyScheduled", "False", "Unschedulable", said)]
 

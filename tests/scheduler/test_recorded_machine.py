@@ -28,7 +28,7 @@ from mooring.state.recording.run_files import RecordingLimits
 from mooring.state.recording.run_reading import runs_in
 from mooring.state.replay.replayer import Replayer
 
-EXAMPLES = max(3, costly_examples(int(os.environ.get("MOORING_STEPS", "1000")) // 50))
+EXAMPLES = max(2, costly_examples(int(os.environ.get("MOORING_STEPS", "1000")) // 50))
 
 
 class SteadyGatekeeper(Gatekeeper):

@@ -70,7 +70,7 @@ class Chaos:
         elif what < 0.40:
             world.pass_second()
         else:
-            machine._bustle(random.randint(0, 1 << 30), random.randint(1, 4), random.choice(LATE))
+            machine.do_many(random.randint(0, 1 << 30), random.randint(1, 4), random.choice(LATE))
 
 
 class Checker:

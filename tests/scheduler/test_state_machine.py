@@ -208,18 +208,18 @@ class SchedulerMachine(RuleBasedStateMachine):
     @rule(seed=st.integers(0, 1 << 32), moves=st.integers(1, 30), late=st.sampled_from(LATE))
     def bustle(self, seed: int, moves: int, late: frozenset[str]) -> None:
         """Many things happen one after the other, whichever; some kinds of them not for the time being."""
-        self._bustle(seed, moves, late)
+        self.do_many(seed, moves, late)
 
     @rule(seed=st.integers(0, 1 << 32))
     def bustle_long(self, seed: int) -> None:
-        self._bustle(seed, 40, frozenset())
+        self.do_many(seed, 40, frozenset())
 
     @rule(seed=st.integers(0, 1 << 32), pods=st.lists(PODS, min_size=2, max_size=5))
     def create_pods_amid_bustle(self, seed: int, pods: list[dict[str, Any]]) -> None:
         self.create_pods(pods, None)
-        self._bustle(seed, 15, frozenset())
+        self.do_many(seed, 15, frozenset())
 
-    def _bustle(self, seed: int, moves: int, late: frozenset[str]) -> None:
+    def do_many(self, seed: int, moves: int, late: frozenset[str]) -> None:
         random = Random(seed)
         for _ in range(moves):
             possible = [move for move in self._moves(random) if move[0] not in late]

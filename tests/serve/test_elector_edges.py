@@ -316,7 +316,7 @@ def test_a_candidate_whose_requests_were_all_reads_touches_nothing_at_its_end() 
     async def main() -> None:
         _, logs = logged()
         api = FakeApi()
-        api._store(a_lease("other"))
+        api.store(a_lease("other"))
         elector, task = an_elector(api, logs)
         await asyncio.sleep(1)
         asked = len(api.asked)

@@ -174,8 +174,8 @@ def test_the_fence_is_shut_before_the_lease_is_given_back() -> None:
         only = Contender(api, "only")
         await asyncio.sleep(1)
         seen: list[bool] = []
-        store = api._store
-        api._store = lambda body: (seen.append(only.fence.is_open), store(body))[1]  # type: ignore[method-assign, func-returns-value]
+        store = api.store
+        api.store = lambda body: (seen.append(only.fence.is_open), store(body))[1]  # type: ignore[method-assign, func-returns-value]
         only.elector.stop()
         assert await only.task == "stopped"
         assert seen == [False]
@@ -259,10 +259,10 @@ def test_who_stops_while_its_acquisition_is_under_way_lets_go_of_it() -> None:
 
         async def slow_put(path: str, body: Any, params: Any = None) -> Any:
             api.put = FakeApi.put.__get__(api)  # type: ignore[method-assign]
-            api._store(body)
+            api.store(body)
             await asyncio.sleep(3)
 
-        api._store({**a_lease("")})
+        api.store({**a_lease("")})
         api.put = slow_put  # type: ignore[method-assign]
         only = Contender(api, "only")
         await asyncio.sleep(1)
@@ -278,7 +278,7 @@ def test_who_stops_while_its_acquisition_is_under_way_lets_go_of_it() -> None:
 def test_a_standby_that_stops_touches_nothing() -> None:
     async def main() -> None:
         api = FakeApi()
-        api._store(a_lease("other"))
+        api.store(a_lease("other"))
         standby = Contender(api, "standby")
         await asyncio.sleep(5)
         standby.elector.stop()

@@ -11,7 +11,7 @@ import resource
 import signal
 import sys
 import traceback
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import Any, BinaryIO
 
@@ -22,17 +22,21 @@ _TOO_MUCH_MEMORY = (
 )
 
 
-def main(memory_bytes: int, cpu_s: int) -> None:
-    """Answer, within these limits."""
+Answer = Callable[[BinaryIO], dict[str, Any]]
+"""Makes the document of an answer from the lines of the question."""
+
+
+def main(memory_bytes: int, cpu_s: int, answer: Answer | None = None) -> None:
+    """Answer within these limits."""
     limit(memory_bytes, cpu_s)
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     gc.disable()  # the process ends after its answer, and the memory of what it reads stays in use
     try:
-        status, body = _answered(sys.stdin.buffer)
+        status, body = answered(sys.stdin.buffer, answer or answer_to)
     except MemoryError:
         status, body = UNABLE, {"message": _TOO_MUCH_MEMORY.format(memory_bytes >> 20)}
-    _write(answers, status, body)
+    write(answers, status, body)
 
 
 def limit(memory_bytes: int, cpu_s: int) -> None:
@@ -46,12 +50,12 @@ def limit(memory_bytes: int, cpu_s: int) -> None:
         file.write("1000")
 
 
-def _answered(lines: BinaryIO) -> tuple[int, Any]:
+def answered(lines: BinaryIO, answer: Answer) -> tuple[int, Any]:
     """The status and the document of the answer."""
     from mooring.inputs.input_errors import NoSuchPod, problems_of
 
     try:
-        return OK, _answer(lines)
+        return OK, answer(lines)
     except MemoryError:
         raise
     except Exception as fault:
@@ -63,8 +67,9 @@ def _answered(lines: BinaryIO) -> tuple[int, Any]:
         return NOT_FOUND if isinstance(fault, NoSuchPod) else UNUSABLE, {"message": "\n".join(problems)}
 
 
-def _answer(lines: BinaryIO) -> dict[str, Any]:
-    """Imports follow the question: those of a simulation take a fifth of a second."""
+def answer_to(lines: BinaryIO) -> dict[str, Any]:
+    """The answer of the command that asks the same. Imports follow the question: those of a simulation take a fifth of a
+    second."""
     from mooring.dashboard.questions.received_cluster import read_header, received
 
     header = read_header(lines.readline())
@@ -98,7 +103,8 @@ END = b".\n"
 """The last line."""
 
 
-def _write(answers: BinaryIO, status: int, body: Any) -> None:
+def write(answers: BinaryIO, status: int, body: Any) -> None:
+    """The status in a line of its own, then the document."""
     from mooring.kit.shown_text import json_bytes
 
     with answers:
