@@ -10,7 +10,6 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from random_clusters import nodes, pods
 
 from build import a_node, a_pod
 from how_many import examples
@@ -25,6 +24,7 @@ from mooring.model.meta import KubeObject
 from mooring.model.node import Node
 from mooring.model.pod import Pod
 from mooring.state.recording.run_files import RecordingLimits, segments_in
+from random_clusters import nodes, pods
 from recorded_clusters import an_observer, changes_while_scheduling, schedule_all, write_changes
 
 SCHEMA = json.loads((Path(__file__).parents[2] / "docs/schemas/agree.v1.json").read_text())

@@ -12,7 +12,6 @@ from typing import Any
 import jsonschema
 import pytest
 from hypothesis import given, settings
-from random_clusters import clusters
 
 from build import a_node, a_pod
 from how_many import IS_SOAK, examples
@@ -32,6 +31,7 @@ from mooring.model.pod import Pod
 from mooring.sim.day import Day
 from mooring.sim.simulation import Simulation
 from mooring.state.scheduler_assembly import all_plugins
+from random_clusters import clusters
 
 ROOT = Path(__file__).parent.parent.parent
 SCHEMA = json.loads((ROOT / "docs" / "schemas" / "compare.v1.json").read_text())

@@ -173,13 +173,13 @@ def test_pods_that_get_a_node_now_are_told_and_not_counted_as_helped() -> None:
 
 def test_thousands_of_equal_pods_take_one_question(monkeypatch: pytest.MonkeyPatch) -> None:
     questions: list[PendingShape] = []
-    ask = asked_pending._verdict
+    ask = asked_pending.verdict_on
 
     def counting(trials: Counterfactual, shape: PendingShape) -> Any:
         questions.append(shape)
         return ask(trials, shape)
 
-    monkeypatch.setattr(asked_pending, "_verdict", counting)
+    monkeypatch.setattr(asked_pending, "verdict_on", counting)
     monkeypatch.setattr(counted_changes, "PLACED", 50)
     pods = [a_pod(f"p{i}", "10m", "1Mi", owner="ReplicaSet/a") for i in range(2000)]
     answer = asked(a_node("closed", "64", "64Gi", pods="5000", cordoned=True), *pods)

@@ -20,6 +20,7 @@ def test_all_flags_of_kube_scheduler_are_shown_with_their_defaults() -> None:
         "keep-annotations": "[]",
         "plugin": "[]",
         "trace-plugins-over": "1ms",
+        "use": "",
         "self-check-repair": "false",
         "record-interval": "15m0s",
         "record-max-age": "168h0m0s",
@@ -41,6 +42,7 @@ def test_every_flag_that_is_accepted_is_one_of_kube_schedulers_or_our_own() -> N
             "self-check",
             "self-check-repair",
             "trace-plugins-over",
+            "use",
         ),
         *("record", "record-interval", "record-max-age", "record-max-size"),
     }

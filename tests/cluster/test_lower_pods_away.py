@@ -9,7 +9,7 @@ from build import a_node, a_pod
 from gangs import a_composite, a_group, a_member
 from mooring.cluster.cache import check_table
 from mooring.cluster.cluster import Cluster
-from mooring.cluster.pods.lower_pods_away import LowerPodsAway
+from mooring.cluster.lower_pods_away import LowerPodsAway
 from mooring.model.workloads import CompositePodGroup, PodGroup
 
 GATES = {"GenericWorkload": True, "CompositePodGroup": True}

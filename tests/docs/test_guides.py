@@ -27,7 +27,7 @@ def test_the_guide_shows_what_is_printed(session: Session, monkeypatch: pytest.M
 
 
 def test_all_guides_are_tried() -> None:
-    assert len([*guide_sessions()]) == 16
+    assert len([*guide_sessions()]) == 17
     assert [page.stem for page in pages_with_servers()] == [
         "tutorial",
         "replace-kube-scheduler",

@@ -3,7 +3,7 @@ from search to search."""
 
 from mooring.cluster.cache import Cache
 from mooring.cluster.cluster import Cluster
-from mooring.cluster.pods.lower_pods_away import LowerPodsAway
+from mooring.cluster.lower_pods_away import LowerPodsAway
 from mooring.framework.attempts.attempt import Attempt
 from mooring.framework.attempts.runner import Runner
 from mooring.framework.kept.kept_answers import KeptAnswers

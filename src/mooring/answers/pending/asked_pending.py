@@ -74,7 +74,7 @@ def explain_pending(
     trials = Counterfactual(loaded)
     verdicts = []
     for place, shape in enumerate(asked.shapes):
-        verdicts.append(_verdict(trials, shape))
+        verdicts.append(verdict_on(trials, shape))
         tell(place, 2 * len(asked.shapes))
     grouped = [_of_group(loaded, key, pods, cures, decisions) for key, pods in asked.by_group.items()]
     before = PlacedCount([0] * len(asked.shapes))
@@ -162,7 +162,7 @@ def _alike(pod: Pod) -> tuple[object, ...]:
 # ---- why
 
 
-def _verdict(trials: Counterfactual, shape: PendingShape) -> _Verdict:
+def verdict_on(trials: Counterfactual, shape: PendingShape) -> _Verdict:
     gate = trials.gate(shape.first)
     if gate is not None:
         return _Verdict(shape, message=gate.message, reasons=[_no_node(gate.plugin, gate.message)])

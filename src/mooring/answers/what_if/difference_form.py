@@ -116,7 +116,7 @@ class CostChangeForm(Form, frozen=True):
     difference: Number
     """The price of an hour that the changes add; below 0 if they save."""
     difference_a_month: Number
-    """The same for 730 hours."""
+    """The amount for 730 hours."""
 
 
 class WhatIfForm(Form, frozen=True):

@@ -14,7 +14,7 @@ from mooring.model.pod import Pod
 
 @dataclass(frozen=True, slots=True)
 class DeviceShares:
-    """What a pod asks of devices: as much of each of `count` devices, which are different ones."""
+    """A request for devices: a pod asks for as much of each of `count` devices, which are different ones."""
 
     share: int
     """At most the size of a device."""
@@ -31,7 +31,7 @@ class DeviceSharing(Plugin):
 
     @abstractmethod
     def device_request(self, pod: Pod) -> DeviceShares:
-        """What a pod asks for; a count of 0 if it asks for no device."""
+        """Returns the request of a pod; a count of 0 if it asks for no device."""
 
     @abstractmethod
     def device_count(self, node: Node) -> int:

@@ -27,7 +27,7 @@ KWOK = "karpenter.kwok.sh"
 AWS = "karpenter.k8s.aws"
 """The prefix of labels that NodePools of AWS name. They follow from the name of a type."""
 RESERVED = {"cpu": 100, "memory": 10 << 20}
-"""What the kwok provider takes off the capacity for the kubelet: 100m and 10Mi."""
+"""The kwok provider takes this off the capacity for the kubelet: 100m and 10Mi."""
 _AWS_NAME = re.compile(r"(([a-z]+)-?[a-z]*?(\d+)[a-z0-9-]*)\.([a-z0-9-]+)")
 
 CSV_NAMES = ("instancetype", "instance_type", "name")

@@ -57,7 +57,7 @@ class KarpenterPool:
     taints: Sequence[Mapping[str, Any]]
     limits: Mapping[str, int] = field(default_factory=dict)
     used: Mapping[str, int] | None = None
-    """What its nodes have, as its status says; None: there is no status."""
+    """The resources that its nodes have, as its status says; None: there is no status."""
     weight: int = 0
     file: str = ""
 

@@ -49,7 +49,7 @@ _OFFERING_LABELS = (ZONE, CAPACITY_TYPE)
 
 @dataclass(slots=True)
 class OfferSources:
-    """What was read, by form."""
+    """The content that was read, by form."""
 
     own: list[tuple[ManifestFile | None, Any]] = field(default_factory=list)
     """Documents in the form of Mooring's own offers, or in none that is known."""

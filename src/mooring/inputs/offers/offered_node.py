@@ -21,7 +21,7 @@ _NO_NAME = re.compile(r"[^a-z0-9.-]+")
 
 @dataclass(frozen=True, slots=True)
 class PoolLimits:
-    """What all nodes of a pool together may still have. Pools with a higher weight are used first."""
+    """The room that all nodes of a pool together may still have. Pools with a higher weight are used first."""
 
     name: str
     left: Mapping[str, int] = field(default_factory=dict)
