@@ -11,6 +11,7 @@ from written import a_node, a_pod
 import mooring
 from mooring.answers.explain.explanation import GroupExplanation
 from mooring.answers.form.answer import ClusterAnswer
+from mooring.answers.form.several_answers import AnsweredCluster, SeveralAnswers
 from mooring.answers.recorded.agreement import Agreement
 from mooring.answers.recorded.decision_difference import StepDifference
 from mooring.answers.recorded.judging import BindingVerdict, JudgedBinding
@@ -319,6 +320,8 @@ def test_every_table_of_every_answer_has_dtypes_that_do_not_depend_on_rows(crowd
         mooring.study(EXAMPLES / "studies" / "packing.yaml", only={"workload": ["pending"], "seed": [1]}),
         crowded.explain("shop/report-0"),
         crowded.explain("deployment/shop/web"),
+        crowded.explain(),
+        SeveralAnswers([AnsweredCluster("a", crowded.explain()), AnsweredCluster("b", None, "no answer")]),
         *(an_agreement(), Agreement(), a_replay()),
         PodStory("shop/a", PodFacts(), [Moment(0, 1, 1, "arrived")]),
     ]
