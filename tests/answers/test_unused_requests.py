@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from mooring.answers.explain.unused_requests import UnusedRequest, unused_requests, unused_table
+from mooring.answers.explain.unused_requests import UnusedRequest, unused_notes, unused_requests, unused_table
 from mooring.inputs.loaded_cluster import load
 from mooring.inputs.real_use import InUse
 
@@ -61,6 +61,13 @@ def test_workloads_that_request_three_times_what_they_use_are_named_the_largest_
     ]
     assert found[1].sentence() == ("StatefulSet shop/db requests 8 cpu for 2 pods and uses 1400m (at most 900m a pod)")
     assert unused_table(found).rows[0] == ("StatefulSet shop/db", 2, "memory", "16Gi", "3Gi", "2Gi")
+
+
+def test_an_explanation_of_a_pod_names_its_own_workload_first() -> None:
+    loaded = load([NODE, *PODS])
+    notes = unused_notes(loaded, USE, loaded.pod("alone"))
+    assert notes[0] == "A request far above use: Pod shop/alone requests 1 cpu for 1 pod and uses 0 (at most 0 a pod)"
+    assert [note.split(" requests")[0].rpartition(": ")[2] for note in notes[1:]] == ["StatefulSet shop/db"] * 2
 
 
 def test_without_measured_pods_nothing_is_named() -> None:

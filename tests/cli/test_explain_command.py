@@ -63,3 +63,23 @@ def test_bad_input_is_refused_with_the_nearest_name_and_every_problem(tmp_path: 
     ran = mooring("explain", "--from", write(tmp_path / "bad.json", node), "web")
     assert ran.code == 2 and len(ran.complaints) == 2 and "spec.taint" in ran.err and "status.allocatabel" in ran.err
     assert mooring("explain", "--from", write(tmp_path / "bad.json", node), "web", "--validate", "ignore").code == 2
+
+
+def test_requests_far_above_use_are_named_with_all_pending_pods_and_with_one(tmp_path: Path) -> None:
+    crowded = CLUSTER.with_name("crowded.yaml")
+    usage = {"cpu": "10m", "memory": "10Mi"}
+    metrics = {"items": [{"metadata": {"name": "cart-5d8f-2", "namespace": "shop"}, "containers": [{"usage": usage}]}]}
+    file = tmp_path / "use.json"
+    file.write_text(json.dumps(metrics))
+    whole = json.loads(mooring("explain", "--from", crowded, "--use", file, "-o", "json").out)
+    assert [(each["workload"], each["resource"], each["requested"], each["used"]) for each in whole["unused"]] == [
+        ("Deployment shop/cart", "memory", 4 << 30, 10 << 20),
+        ("Deployment shop/cart", "cpu", 1000, 10),
+    ]
+    alone = mooring("explain", "--from", crowded, "--use", file, "shop/cart-5d8f-2").out
+    assert (
+        "A request far above use: Deployment shop/cart requests 1 cpu for 1 pod and uses 10m (at most 10m a pod)"
+        in alone
+    )
+    refused = mooring("explain", "--from", crowded, "--use", "/nowhere")
+    assert (refused.code, refused.err) == (2, "/nowhere: cannot be read: No such file or directory\n")

@@ -108,6 +108,13 @@ dashboard_port = click.option(
     type=click.IntRange(0, 65535),
     help="With --serve: the port of the dashboard; 0 takes a free one.  [default: 6480 if it is free]",
 )
+real_use = click.option(
+    "--use",
+    default="",
+    metavar="SOURCE",
+    help="Show real use beside requests: from metrics-server, the URL of a Prometheus, or a file that describes one. "
+    "Decisions do not depend on it.",
+)
 tie_break = click.option(
     "--tie-break",
     "ties",

@@ -2,18 +2,20 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-
-import msgspec
+from typing import TYPE_CHECKING
 
 from mooring.answers.form.answer import AnswerTable
+from mooring.answers.form.published import Count, Form, Positive
 from mooring.answers.trial.workload_book import WorkloadBook
 from mooring.inputs.loaded_cluster import LoadedCluster
-from mooring.inputs.real_use import InUse, RealUse
 from mooring.kit.words import count
 from mooring.model.pod import Pod
 from mooring.model.quantity import show_amount
 from mooring.model.requests import HELD, effective_requests, to_units
 from mooring.model.workloads import ReplicaSet
+
+if TYPE_CHECKING:  # it imports a client for HTTP, which most questions do not need
+    from mooring.inputs.real_use import InUse, RealUse
 
 FAR_ABOVE = 3
 """A request is far above use from three times the use on: pods vary by a factor of two over a day."""
@@ -21,20 +23,20 @@ LEAST = {"cpu": 500, "memory": 512 << 20}
 """Unused amounts below these (half a cpu, 512Mi) are not worth a line: what a workload could give up fits nobody else."""
 
 
-class UnusedRequest(msgspec.Struct, frozen=True, rename="camel"):
+class UnusedRequest(Form, frozen=True):
     """The pods of one workload request an amount of a resource, and use another. Amounts are in the units of the resource:
     cpu in milli, memory in bytes."""
 
     workload: str
     """`Deployment shop/web`, or the pod itself."""
-    pods: int
+    pods: Positive
     """Pods on nodes that the source of real use knows."""
     resource: str
-    requested: int
+    requested: Count
     """The sum over these pods."""
-    used: int
+    used: Count
     """The sum over these pods."""
-    largest_use: int
+    largest_use: Count
     """Of one pod."""
 
     @property
@@ -66,10 +68,9 @@ class _WorkloadUse:
         self.largest = max(self.largest, used)
 
 
-def unused_requests(loaded: LoadedCluster, use: RealUse) -> list[UnusedRequest]:
+def unused_requests(loaded: LoadedCluster, use: "RealUse") -> list[UnusedRequest]:
     """Workloads that request far more than they use, by resource, the largest share of the cluster's requests first."""
-    replica_sets = {item.key: item for item in loaded.objects if isinstance(item, ReplicaSet)}
-    book = WorkloadBook(loaded.workloads, lambda kind, key: replica_sets.get(key) if kind == "ReplicaSet" else None)
+    book = _book(loaded)
     sums: dict[tuple[str, str], _WorkloadUse] = {}
     whole = dict.fromkeys(LEAST, 0)
     for pod, used in _measured(loaded.pods(), use):
@@ -87,7 +88,24 @@ def unused_requests(loaded: LoadedCluster, use: RealUse) -> list[UnusedRequest]:
     return sorted(found, key=lambda each: (-each.unused / whole[each.resource], each.workload, each.resource))
 
 
-def _measured(pods: Iterable[Pod], use: RealUse) -> Iterable[tuple[Pod, InUse]]:
+NOTED = 3
+"""How many workloads an explanation of one pod names besides its own."""
+
+
+def unused_notes(loaded: LoadedCluster, use: "RealUse", pod: Pod | None = None) -> list[str]:
+    """Sentences about requests far above use: those of the workload of this pod, then the largest."""
+    own = str(_book(loaded).owner(pod) or f"Pod {pod.key}") if pod is not None else ""
+    found = sorted(unused_requests(loaded, use), key=lambda each: each.workload != own)
+    mine = sum(each.workload == own for each in found)
+    return [f"A request far above use: {each.sentence()}" for each in found[: mine + NOTED]]
+
+
+def _book(loaded: LoadedCluster) -> WorkloadBook:
+    replica_sets = {item.key: item for item in loaded.objects if isinstance(item, ReplicaSet)}
+    return WorkloadBook(loaded.workloads, lambda kind, key: replica_sets.get(key) if kind == "ReplicaSet" else None)
+
+
+def _measured(pods: Iterable[Pod], use: "RealUse") -> Iterable[tuple[Pod, "InUse"]]:
     """The pods on nodes whose use is known."""
     return ((pod, use[pod.key]) for pod in pods if pod.spec.node_name and pod.key in use)
 
@@ -104,5 +122,5 @@ def unused_table(found: Sequence[UnusedRequest]) -> AnswerTable:
         for each in found
     ]
     return AnswerTable(
-        "Requests far above use:", ("workload", "pods", "resource", "requested", "used", "most of a pod"), rows
+        "Requests far above use", ("workload", "pods", "resource", "requested", "used", "most of a pod"), rows
     )

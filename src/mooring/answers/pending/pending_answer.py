@@ -7,6 +7,7 @@ from typing import ClassVar
 from msgspec import field
 
 from mooring.answers.explain.controller_notes import NOTE_HEADS, ControllerNote, note_rows
+from mooring.answers.explain.unused_requests import UnusedRequest, unused_table
 from mooring.answers.form.answer import AnswerTable, ClusterAnswer
 from mooring.answers.form.data_table import DataTable, attribute_table, data_table
 from mooring.answers.form.published import Count, Form, Number, Positive
@@ -128,6 +129,8 @@ class PendingForm(Form, frozen=True):
     """For how many pods changes were looked for; for the others it was too much work."""
     missing: Sequence[MissingPods]
     """Workloads whose controllers could not create pods."""
+    unused: Sequence[UnusedRequest]
+    """Workloads that request far more than they use, the largest part of the cluster first; empty without --use."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -146,6 +149,7 @@ class PendingExplanation(ClusterAnswer):
     changes: Sequence[CountedChange] = ()
     searched: int = 0
     missing: Sequence[MissingPods] = ()
+    unused: Sequence[UnusedRequest] = ()
 
     @property
     def pending(self) -> int:
@@ -207,6 +211,7 @@ class PendingExplanation(ClusterAnswer):
                     for row in note_rows(each.said[:1])
                 ],
             ),
+            unused_table(self.unused),
             AnswerTable("Pods", ("pod", "owner"), self._pods(), is_detail=True),
         ]
 
@@ -225,6 +230,10 @@ class PendingExplanation(ClusterAnswer):
                 self.reasons, {"plugin": str, "message": str, "pods": int, "owners": int, "nodes": int}
             ),
             "changes": attribute_table(self.changes, {"kind": str, "change": str, "pods": int, "cost": float}),
+            "unused": attribute_table(
+                self.unused,
+                {"workload": str, "pods": int, "resource": str, "requested": int, "used": int, "largest_use": int},
+            ),
         }
 
 

@@ -1,21 +1,26 @@
 """`mooring explain`: why a pod is where it is, or why pods are pending, and what would place them."""
 
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from mooring.answers.explain.cure_search import DECISIONS
 from mooring.answers.explain.explain import explain_named
+from mooring.answers.explain.explanation import GroupExplanation, PodExplanation, WorkloadExplanation
+from mooring.answers.explain.unused_requests import unused_notes, unused_requests
 from mooring.answers.form.answer import ClusterAnswer
 from mooring.answers.pending.asked_pending import explain_pending
 from mooring.answers.trial.changing_cluster import settled
 from mooring.cli.answering import ClusterSource, ShownAnswer, asks_clusters, shows_answer
 from mooring.cli.asked_clusters import asked
-from mooring.cli.options import tie_break
+from mooring.cli.options import real_use, tie_break
 from mooring.cli.refusal import refuse
 from mooring.cli.terminal import LateBar
 from mooring.inputs.loaded_cluster import LoadedCluster
+
+if TYPE_CHECKING:
+    from mooring.inputs.real_use import RealUse
 
 EPILOG = """
 \b
@@ -61,6 +66,7 @@ Exit status:
     "-A", "--all-namespaces", is_flag=True, help="Without a name: the pods of all namespaces. This is the default."
 )
 @click.option("--settle", is_flag=True, help="Let the scheduler place all pending pods first: for manifests.")
+@real_use
 @click.option("--no-cures", is_flag=True, help="Do not look for changes that would place the pod.")
 @click.option(
     "--decisions",
@@ -87,13 +93,38 @@ def explain(source: ClusterSource, shown: ShownAnswer, name: str | None, namespa
         refuse("--all-namespaces cannot be used with a name or --namespace; choose one pod, one namespace, or all")
     options = {"cures": not given["no_cures"], "decisions": given["decisions"]}
 
+    use = _real_use(source, given["use"]) if given["use"] else {}
+
     def explained(loaded: LoadedCluster) -> ClusterAnswer:
         loaded = replace(loaded, ties=given["ties"])
         if given["settle"]:
             loaded = settled(loaded)
         if name is not None:
-            return explain_named(loaded, name, namespace, **options)
+            answer = explain_named(loaded, name, namespace, **options)
+            return _with_unused(answer, loaded, use) if use else answer
         with LateBar("explaining") as bar:
-            return explain_pending(loaded, namespace, **options, tell=bar)
+            found = explain_pending(loaded, namespace, **options, tell=bar)
+        return replace(found, unused=unused_requests(loaded, use)) if use else found
 
     shown.end_with(asked(source, explained))
+
+
+def _real_use(source: ClusterSource, named: str) -> "RealUse":
+    """What pods really use. A source answers for one cluster."""
+    if source.is_several:
+        refuse("--use is about one cluster: leave further contexts out")
+    # Hot: the client of the API takes 0.1 s to import, and most questions are about files.
+    from mooring.inputs.live_source import connection_to
+    from mooring.inputs.real_use import read_use
+
+    return read_use(named, lambda: connection_to(source.kubeconfig, source.context))
+
+
+def _with_unused(
+    answer: PodExplanation | WorkloadExplanation | GroupExplanation, loaded: LoadedCluster, use: "RealUse"
+) -> ClusterAnswer:
+    """The answer with sentences about requests far above use; that about a pod group stays as it is."""
+    if isinstance(answer, GroupExplanation):
+        return answer
+    pod = loaded.pod(answer.pod) if isinstance(answer, PodExplanation) else None
+    return replace(answer, notes=[*answer.notes, *unused_notes(loaded, use, pod)])

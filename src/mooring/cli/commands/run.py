@@ -33,6 +33,7 @@ from mooring.cli.options import (
     kept_answers_limit,
     path_option,
     plugin_files,
+    real_use,
     registry_with,
 )
 from mooring.cli.recording_options import (
@@ -189,13 +190,7 @@ def _accept_ignored(command: Any) -> Any:
     is_flag=True,
     help="Serve a dashboard under /dashboard/ of that port, read-only, for callers that may get /dashboard/api/*.",
 )
-@click.option(
-    "--use",
-    default="",
-    metavar="SOURCE",
-    help="Show on the map of the dashboard what nodes really use, beside what is requested: metrics-server, the URL of a "
-    "Prometheus, or a file that describes one. Decisions do not depend on it.",
-)
+@real_use
 @path_option("--tls-cert-file", "The certificate of that port, with --tls-private-key-file.")
 @path_option("--tls-private-key-file", "The key of --tls-cert-file.")
 @path_option("--cert-dir", "Where to keep a self-signed certificate, without --tls-cert-file.  [default: in memory]")
