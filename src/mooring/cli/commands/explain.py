@@ -110,7 +110,7 @@ def explain(source: ClusterSource, shown: ShownAnswer, name: str | None, namespa
 
 
 def _real_use(source: ClusterSource, named: str) -> "RealUse":
-    """What pods really use. A source answers for one cluster."""
+    """Read the real use of pods. A source answers for one cluster."""
     if source.is_several:
         refuse("--use is about one cluster: leave further contexts out")
     # Hot: the client of the API takes 0.1 s to import, and most questions are about files.
