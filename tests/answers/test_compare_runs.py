@@ -7,7 +7,7 @@ import sys
 from concurrent.futures import Future
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import SimpleNamespace
 from typing import Any, ClassVar
 
 import msgspec
@@ -660,9 +660,3 @@ def test_a_dask_scheduler_that_does_not_answer_is_told(fault: Exception, monkeyp
     with pytest.raises(RunFault) as caught:
         list(dask_workers.run_on_dask(RunInputs([]), [a_plan("a")], lambda *done: None, "tcp://x", "digest"))
     assert str(caught.value) == f"no Dask scheduler answers at tcp://x: {fault}"
-
-
-def test_dask_is_the_package_that_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
-    installed = ModuleType("distributed")
-    monkeypatch.setitem(sys.modules, "distributed", installed)
-    assert dask_workers._distributed() is installed
