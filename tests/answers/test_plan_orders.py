@@ -131,19 +131,25 @@ def test_an_order_in_which_steps_fail_comes_first_afterwards() -> None:
 
 
 @pytest.mark.parametrize("has_table", [True, False])
-def test_the_spare_orders_in_which_most_pods_are_left_count_from_then_on(has_table: bool) -> None:
-    case = Case(["1"] * 8 + ["8"], (1.0, "8", 10))
+def test_an_order_in_which_steps_fail_is_found_among_all_and_tried_first_afterwards(has_table: bool) -> None:
+    """The large pod is left if it comes last, in 1 of 31 orders. With a table, 48 orders are tried before the others."""
+    case = Case(["30"] + ["1"] * 30, (1.0, "30", 40))
     trials = OrderTrials(case.trials, case.demand, case.pods)
     if not has_table:
         trials.drop_table()
-    number, before, held = trials.number, [*trials.orders], trials.held([(2,)], 0)
-    assert number == (1048 if has_table else 96)
-    assert trials.take_failing([(2,)], 0)
-    taken = trials.orders[: -len(before)]
-    assert 0 < len(taken) <= 12 and trials.orders[len(taken) :] == before
-    assert all(trials.left_in(order, [(2,)]).pods for order in taken)
-    assert (trials.number, trials.held([(2,)], 0)) == (number, held)
-    assert not trials.take_failing([(9,)], 0), "nothing is left in any order"
+    number, held = trials.number, trials.held([(30,)], 0)
+    assert (number, held < number) == (1048 if has_table else 96, True)
+    assert not trials.left_in(trials.orders[0], [(30,)]).pods
+    if has_table:
+        failed = trials.failure([(30,)], 0)
+        assert failed is not None and len(failed.pods) == 1
+    else:
+        assert trials.failure([(30,)], 0) is None and not trials.confirms([(30,)], 0)
+        assert trials.failure([(30,)], 0) is not None
+    early = trials.orders[: 48 if has_table else 1]
+    assert any(trials.left_in(order, [(30,)]).pods for order in early)
+    assert (trials.number, trials.held([(30,)], 0)) == (number, held), "no order is lost"
+    assert trials.failure([(31,)], 0) is None and trials.confirms([(31,)], 0)
 
 
 def test_the_order_of_the_cluster_can_be_tried_alone() -> None:

@@ -6,7 +6,7 @@ from itertools import product
 import pytest
 from plan_trials import Case
 
-from mooring.answers.plan.found_nodes import Steps, steps_of
+from mooring.answers.plan.found_nodes import Steps, steps_of, sum_of
 from mooring.answers.plan.holding import HoldingSearch
 from mooring.answers.plan.orders import OrderTrials
 from mooring.answers.plan.programs import lower_bound
@@ -14,7 +14,7 @@ from mooring.answers.plan.steps import StepEffort, StepSearch
 
 LARGE_LAST = ["1"] * 8 + ["8"]
 """Small pods go to all nodes, and the large one needs a node of its own: there have to be 9 nodes of 8 cpu at once."""
-ALL = StepEffort(1000, 4, 1_000_000)
+ALL = StepEffort(1000, 4, 1_000_000, 60)
 """Four orders, and all sequences of nodes."""
 
 
@@ -111,3 +111,16 @@ def test_limits_of_offers_are_kept_and_the_fewest_pods_are_left() -> None:
     assert (found.counts, len(found.left)) == ((2, 1), 2)
     enough = HoldingSearch(trials_of(case), case.patterns, case.pods, 0.0, most_left=3).run(is_at_once=False)
     assert (enough.counts, enough.cost) == ((2, 0), 2.0)
+
+
+@pytest.mark.parametrize("has_table", [True, False], ids=["by a table", "by the core"])
+def test_steps_are_joined_until_no_two_neighbours_hold_together(has_table: bool) -> None:
+    case = Case(["1"] * 8 + ["8"] * 2, (1.0, "8", 100))
+    trials = trials_of(case, has_table)
+    found = HoldingSearch(trials, case.patterns, case.pods, bound_of(case)).run(is_at_once=False)
+    steps = steps_of(found)
+    assert (found.cost, trials.held(steps, 0)) == (3.0, trials.number)
+    assert len(steps) > 1
+    for at in range(len(steps) - 1):
+        joined = (*steps[:at], sum_of(*steps[at : at + 2]), *steps[at + 2 :])
+        assert trials.held(joined, 0) < trials.number

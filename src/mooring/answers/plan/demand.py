@@ -43,6 +43,8 @@ class SpreadLimit:
     domains: Sequence[str] = field(repr=False)
     """By row of the node table."""
     constraint: SpreadConstraint = field(repr=False)
+    eligible: frozenset[int] = frozenset()
+    """The numbers of the offers whose nodes make their domain count for the lowest number."""
 
     def most_above_lowest(self, domain: str) -> int:
         """How many pods a domain may get beyond the lowest count of all domains in the end; it may be negative.
@@ -66,7 +68,9 @@ def spread_limit(attempt: Attempt, samples: Sequence[int]) -> SpreadLimit | None
             held = {values[code]: int(check.counts[code]) for code in sorted(present)}
             offers = {number: values[codes[row]] for number, row in enumerate(samples)}
             domains = [values[code] for code in codes]
-            return SpreadLimit(check.constraint.max_skew, held, offers, domains, check.constraint)
+            rows = set(check.eligible.rows.tolist())
+            eligible = frozenset(number for number, row in enumerate(samples) if row in rows)
+            return SpreadLimit(check.constraint.max_skew, held, offers, domains, check.constraint, eligible)
     return None
 
 

@@ -1,10 +1,11 @@
 """Looks for steps of nodes that hold in all orders of pods and nodes, and cost least.
 
-`StepSearch` proposes steps for a few orders. What it finds is tried in all others: orders in which it fails count in the next
-search, and nodes that come last repair it, because they take nothing from those before. Nodes that come all at once are
-proposed by programs that pack more or less tightly; where few combinations of nodes cost less, all of them are tried, the
-cheapest first. In the end nodes of a plan that holds are taken away or exchanged for cheaper ones, and steps are joined. The
-search is bounded by work.
+Nodes that come one by one are enough to look at: if nodes that come together hold in all orders, also with the nodes in any
+order, then so they do one after the other. `StepSearch` proposes such steps, by a table in about all orders at once, and
+otherwise in a few. Where they fail in the other orders, nodes that come last repair them: these take nothing from those
+before. In the end nodes are taken away or exchanged for cheaper ones, and steps are joined while they hold. Nodes that come
+all at once are proposed by programs that pack more or less tightly; where few combinations of nodes cost less, all of them
+are tried, the cheapest first. The search is bounded by work.
 """
 
 from collections.abc import Iterator, Sequence
@@ -36,7 +37,8 @@ FEW_PODS = 100
 AT_ONCE_WORK, STEPS_WORK, MANY_WORK = 12_000, 30_000, 8_000
 """For nodes that come at once, for steps, and with more than FEW_PODS pods. A decision takes 0.1 ms on few nodes, 0.3 on
 5,000."""
-BY_TABLE, BY_CORE, MANY = StepEffort(6, 64, 10_000), StepEffort(2, 4, 10_000), StepEffort(2, 1, 16_000)
+BY_TABLE = StepEffort(4, 1_000, 10_000, 60)
+BY_CORE, MANY = StepEffort(2, 4, 10_000, 60), StepEffort(2, 1, 16_000, 2)
 """How much one search for steps tries: with a table, without one, and with more than FEW_PODS pods."""
 EXPLORED = 0.6
 """The share of the work after which no other nodes are tried: what is there is improved."""
@@ -105,16 +107,15 @@ class HoldingSearch:
 
     def _confirmed(self, is_at_once: bool) -> Steps | None:
         """The plan that is preferred of those that hold in all orders."""
-        self._improve_best(is_at_once)
-        best = self._preferred(is_at_once)
+        best = None
         for _ in range(ROUNDS if self._is_small else MANY_ROUNDS):
-            if best is None or not self._orders.take_failing(best, self._most_left):
+            self._improve_best(is_at_once)
+            best = self._preferred(is_at_once)
+            if best is None or self._orders.confirms(best, self._most_left):
                 break
             self._last = max(self._last, self._orders.work + self._most // ROUNDS)
             self._judge_again()
             self._complete(best, is_at_once)
-            self._improve_best(is_at_once)
-            best = self._preferred(is_at_once)
         return best
 
     def _judge_again(self) -> None:
@@ -150,11 +151,12 @@ class HoldingSearch:
             found = search.run(self._most_left, self._best_cost())
             if found is None and search.fewest is not None and not self._holding:
                 found = search.fewest[2]
-            if found is None and number >= WIDER:
+            if found is None and (self._orders.has_table or number >= WIDER):
                 return
-            if found is not None and (self._try(found) or self._orders.take_failing(found, self._most_left)):
-                self._judge_again()
+            if found is not None and self._try(found) is not None:
                 self._complete(found, False)
+            elif self._orders.has_table:
+                return
             if self._is_near_bound() or self._is_exhausted():
                 return
 
@@ -203,7 +205,7 @@ class HoldingSearch:
             return min(self._holding, key=self._cost, default=None)
         plans = by_preference([self._found(steps) for steps in self._holding], self._bound)
         self._last = max(self._last, self._orders.work + self._most // 2)  # each step is a time to wait for
-        merged = [self._found(self._merged(steps_of(each))) for each in plans[:IMPROVED]]
+        merged = [self._found(self._merged(steps_of(each))) for each in plans[: IMPROVED if self._is_small else 1]]
         return steps_of(by_preference(merged, self._bound)[0])
 
     def _found(self, steps: Steps, left: Sequence[Pod] = ()) -> FoundNodes:
@@ -348,14 +350,24 @@ class HoldingSearch:
                             yield (*steps[:at], *new, *steps[at + 1 :])
 
     def _merged(self, steps: Steps) -> Steps:
-        """Join neighbouring steps while they hold in all orders: first two, then four, then eight."""
+        """Join neighbouring steps while they hold in all orders: in blocks that are as large as possible, and then one by
+        one."""
+        steps = self._in_blocks(steps)
         at = 0
-        while at < len(steps) - 1:
-            joined = 1
-            while at + joined < len(steps) and not self._is_exhausted():
-                together = (*steps[:at], sum_of(*steps[at : at + joined + 1]), *steps[at + joined + 1 :])
-                if self._try(together) is not None:
-                    break
-                steps, joined = together, joined * 2 if at + joined * 2 < len(together) else 1
-            at += 1
+        while at < len(steps) - 1 and not self._is_exhausted():
+            together = (*steps[:at], sum_of(*steps[at : at + 2]), *steps[at + 2 :])
+            if self._try(together) is None:
+                steps = together
+            else:
+                at += 1
+        return steps
+
+    def _in_blocks(self, steps: Steps) -> Steps:
+        """The steps in blocks of the largest size with which they hold, of half of them, a quarter, and so on."""
+        size = len(steps)
+        while size > 2:
+            size = (size + 1) // 2
+            blocks = tuple(sum_of(*steps[at : at + size]) for at in range(0, len(steps), size))
+            if self._try(blocks) is None:
+                return blocks
         return steps

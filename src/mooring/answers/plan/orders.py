@@ -27,13 +27,15 @@ MAX_ORDERS, LEAST_ORDERS = 8, 2
 """How many orders of the pods each attempt of a search is tried in at first, with nodes together and one by one."""
 TABLE_ORDERS = 24
 """How many orders of the pods there are at first where a table answers."""
+MAX_WALKED = 64_000
+"""How many pods the orders have together that a search by the table makes steps in."""
 TABLE_SPARE = 1000
 """How many other orders confirm what a search finds where there is a table. Steps that hold in all of them fail in fewer than
 3 of 1,000 orders, with a probability of 95 %."""
 MAX_SPARE, LEAST_SPARE = 80, 2
 """How many there are otherwise."""
 TAKEN = 12
-"""How many of the spare orders in which steps fail count from then on."""
+"""How many of the spare orders in which steps fail are tried first from then on."""
 LEAN = 0.5
 """How much small pods lead in most of the spare orders without a table, as a share of the whole order. A plan of 18 pods that
 failed in 1 of 250 plain shuffles failed in 13 of 250 such orders, and in 66 with 1.0."""
@@ -108,31 +110,32 @@ class OrderTrials:
         self.trials, self.demand, self._pods, self._fits_now = trials, demand, pods, fits_now
         self._table: ContentTable | None = None
         try:
-            self._table = ContentTable(trials, demand) if len(pods) <= MAX_DECISIONS // TABLE_ORDERS else None
+            self._table = ContentTable(trials, demand, pods) if len(pods) <= MAX_DECISIONS // TABLE_ORDERS else None
         except NotOfOneNode:
             trials.add(tuple(0 for _ in trials.offers))
         self._known: dict[tuple[object, ...], tuple[LeftPods, int]] = {}
         """By order and steps: the pods that were left, and the decisions made. A search asks for every third again."""
-        self._made: dict[tuple[int, ...], ContentWalks] = {}
         self._by_core: list[ArrivalOrder] = []
         """Orders in which the core leaves pods where the table does not. Steps are tried there by both."""
         self._list_orders()
 
     def _list_orders(self) -> None:
         most = TABLE_ORDERS if self._table is not None else MAX_ORDERS
-        self.orders = arrival_orders(self.trials, self.demand, self._pods, most)
-        self._spare = (
-            [
-                ArrivalOrder(self.trials.queued(_shuffled(self._pods, seed)), seed, seed % 2 == 1)
-                for seed in range(TABLE_ORDERS, TABLE_ORDERS + TABLE_SPARE)
-            ]
-            if self._table is not None
-            else spare_orders(self.trials, self.demand, self._pods)
-        )
+        first = arrival_orders(self.trials, self.demand, self._pods, most)
+        self._first = len(first)
+        """How many orders are tried before the others."""
+        if self._table is None:
+            self.orders = [*first, *spare_orders(self.trials, self.demand, self._pods)]
+            return
+        seeds = range(TABLE_ORDERS, TABLE_ORDERS + TABLE_SPARE)
+        shuffles = [self.trials.queued(_shuffled(self._pods, seed)) for seed in seeds]
+        spare = (ArrivalOrder(pods, seed, seed % 2 == 1) for seed, pods in zip(seeds, shuffles, strict=True))
+        self.orders = [*first, *spare]
+        self._walks = ContentWalks(self._table, self.orders)
 
     @property
     def number(self) -> int:
-        return len(self.orders) + len(self._spare) + len(self._by_core)
+        return len(self.orders) + len(self._by_core)
 
     @property
     def has_table(self) -> bool:
@@ -146,39 +149,28 @@ class OrderTrials:
     def drop_table(self) -> None:
         """Ask the core for each decision from now on."""
         self.trials.decisions = self.work
+        is_first_only = len(self.orders) == 1
         self._table, self._by_core = None, []
         self._list_orders()
+        if is_first_only:
+            self.orders = self.orders[:1]
 
     def first_only(self) -> "OrderTrials":
         """The trials with the order of the cluster alone."""
         found = copy(self)
-        found.orders, found._spare, found._by_core = self.orders[:1], [], []
+        found.orders, found._by_core, found._first = self.orders[:1], [], 1
+        if self._table is not None:
+            found._walks = self._walks.only([0])
         return found
 
     def walks(self, number: int) -> Walks[Any]:
-        """Walks for the first orders."""
-        orders = self.orders[:number]
+        """Walks for the first orders; fewer by a table where there are many pods."""
         if self._table is not None:
-            return self._content_walks(orders)
-        return OrderWalks(self.trials, self.demand, orders, self._fits_now)
-
-    def _content_walks(self, orders: Sequence[ArrivalOrder]) -> ContentWalks:
-        assert self._table is not None, "there is a table"
-        key = tuple(map(id, orders))
-        found = self._made.get(key)
-        if found is None:
-            found = self._made[key] = ContentWalks(self._table, orders)
-        return found
+            most = max(MAX_WALKED // (max(len(self._pods), 1) * self._walks.effort), TABLE_ORDERS)
+            return self._walks.only(range(min(number, most, len(self.orders))))
+        return OrderWalks(self.trials, self.demand, self.orders[:number], self._fits_now)
 
     # ---- whether steps hold
-
-    def _lefts(self, orders: Sequence[ArrivalOrder], steps: Sequence[Additions]) -> NDArray[np.int64]:
-        """By order and kind of pod how many are left, by the table."""
-        walks = self._content_walks(orders)
-        walked = walks.begin()
-        for step in steps:
-            walked = walks.extended(walked, step)
-        return walks.left(walked)
 
     def left_in(self, order: ArrivalOrder, steps: Sequence[Additions]) -> LeftPods:
         """The pods that stay pending, by decisions of the core. Decisions that were made before count again, so that a search
@@ -208,55 +200,88 @@ class OrderTrials:
         return left
 
     def failure(self, steps: Sequence[Additions], most_left: int) -> LeftPods | None:
-        """The pods that are left in an order in which more than `most_left` are; None if there is no such order."""
+        """The pods that are left in an order in which more than `most_left` are; None if there is no such order. Without a
+        table only the first orders are tried."""
         if self._table is not None:
-            lefts = self._lefts(self.orders, steps)
-            worst = lefts[int(lefts.sum(axis=1).argmax())].tolist()
-            pods = [pod for kind, number in zip(self.demand.kinds, worst, strict=True) for pod in kind.pods[:number]]
-            if len(pods) > most_left:
-                return LeftPods(pods, {})
-            lefts_by_core = (self.left_in(order, steps) for order in self._by_core)
-            return next((left for left in lefts_by_core if len(left.pods) > most_left), None)
+            left = self._failure_by_table(steps, most_left)
+            return left if left is not None else self._failure_by_core(self._by_core, steps, most_left)
+        return self._failure_by_core(self._of_core(0, self._first, steps), steps, most_left)
+
+    def _of_core(self, first: int, last: int, steps: Sequence[Additions]) -> list[ArrivalOrder]:
+        """Some of the orders, without those that are the same as others for these steps."""
         has_groups = any(sum(step) > 1 for step in steps)
-        for at, order in enumerate(self.orders):
-            if has_groups or not order.is_one_by_one:
-                left = self.left_in(order, steps)
-                if len(left.pods) > most_left:
-                    self.orders.insert(0, self.orders.pop(at))
-                    return left
+        return [order for order in self.orders[first:last] if has_groups or not order.is_one_by_one]
+
+    def _failure_by_core(
+        self, orders: Sequence[ArrivalOrder], steps: Sequence[Additions], most_left: int
+    ) -> LeftPods | None:
+        for order in orders:
+            left = self.left_in(order, steps)
+            if len(left.pods) > most_left:
+                if self._table is None:
+                    self.orders = [order, *(each for each in self.orders if each is not order)]
+                return left
         return None
 
-    def _failing(
-        self, orders: Sequence[ArrivalOrder], steps: Sequence[Additions], most_left: int
-    ) -> list[ArrivalOrder]:
-        """The orders in which more than `most_left` pods are left, those first in which most are."""
-        if self._table is not None:
-            numbers = self._lefts(orders, steps).sum(axis=1) if orders else np.zeros(0, np.int64)
-        else:
-            numbers = np.array([len(self.left_in(order, steps).pods) for order in orders])
-        return [orders[at] for at in np.argsort(-numbers, kind="stable").tolist() if numbers[at] > most_left]
+    def _failure_by_table(self, steps: Sequence[Additions], most_left: int) -> LeftPods | None:
+        """The pods of the order in which most are left. The orders that fail most come first from then on."""
+        for rows in (range(self._first), range(self._first, len(self.orders))):
+            lefts = self._lefts(rows, steps)
+            failed = self._failing(lefts, most_left)
+            if failed:
+                numbers = zip(self.demand.kinds, lefts[failed[0]].tolist(), strict=True)
+                if rows.start:
+                    self._take([rows[at] for at in failed[:TAKEN]])
+                return LeftPods([pod for kind, number in numbers for pod in kind.pods[:number]], {})
+        return None
 
-    def take_failing(self, steps: Sequence[Additions], most_left: int) -> bool:
-        """Let the spare orders count in which these steps leave most pods. Returns whether there are any. Raises NotOfOneNode
-        if the core often leaves pods where the table does not."""
-        failed = self._failing(self._spare, steps, most_left)[:TAKEN]
-        taken = {id(order) for order in failed}
-        self._spare = [order for order in self._spare if id(order) not in taken]
-        self.orders[:0] = failed
-        return bool(failed) or (self._table is not None and self._take_failing_of_core(steps, most_left))
+    def _lefts(self, rows: Sequence[int], steps: Sequence[Additions]) -> NDArray[np.int64]:
+        """By order and kind of pod how many are left, by the table."""
+        walks = self._walks.only(rows)
+        walked = walks.begin()
+        for step in steps:
+            walked = walks.extended(walked, step)
+        return walks.left(walked)
 
-    def _take_failing_of_core(self, steps: Sequence[Additions], most_left: int) -> bool:
-        """Let the core decide in orders in which it leaves pods, though the table does not: ties fall in other ways. Where
-        there are many, the table is given up."""
-        listed = [*self.orders[: CONFIRMED // 2], *self._spare[: CONFIRMED // 2]]
+    def _take(self, rows: Sequence[int]) -> None:
+        """Let these orders be tried before the others."""
+        moved = [*rows, *(row for row in range(len(self.orders)) if row not in rows)]
+        self.orders = [self.orders[row] for row in moved]
+        self._walks = self._walks.only(moved)
+        self._first += len(rows)
+
+    @staticmethod
+    def _failing(lefts: NDArray[np.int64], most_left: int) -> list[int]:
+        """The rows in which more than `most_left` pods are left, those first in which most are."""
+        numbers = lefts.sum(axis=1)
+        return [at for at in np.argsort(-numbers, kind="stable").tolist() if numbers[at] > most_left]
+
+    def confirms(self, steps: Sequence[Additions], most_left: int) -> bool:
+        """Whether the core leaves no more pods in orders in which it was not asked before. With a table these are some of
+        all: ties fall in other ways there. Orders in which it does count from then on. Raises NotOfOneNode where a table
+        differs in many: it is to be given up."""
+        half = CONFIRMED // 2
+        listed = (
+            [*self.orders[:half], *self.orders[max(len(self.orders) - half, half) :]]
+            if self._table is not None
+            else self._of_core(self._first, len(self.orders), steps)
+        )
         failed = [order for order in listed if len(self.left_in(order, steps).pods) > most_left]
-        self._by_core += failed
-        if len(self._by_core) > MAX_BY_CORE:
-            raise NotOfOneNode
-        return bool(failed)
+        if self._table is None:
+            failed = failed[:TAKEN]
+            self.orders = [*failed, *(order for order in self.orders if not any(order is each for each in failed))]
+            self._first += len(failed)
+        else:
+            self._by_core += failed
+            if len(self._by_core) > MAX_BY_CORE:
+                raise NotOfOneNode
+        return not failed
 
     def held(self, steps: Sequence[Additions], most_left: int) -> int:
         """In how many of the orders no more than `most_left` pods are left."""
-        orders = [*self.orders, *self._spare]
-        failed = sum(len(self.left_in(order, steps).pods) > most_left for order in self._by_core)
-        return self.number - len(self._failing(orders, steps, most_left)) - failed
+        if self._table is not None:
+            failed = len(self._failing(self._lefts(range(len(self.orders)), steps), most_left))
+            decided = self._by_core
+        else:
+            failed, decided = 0, self.orders
+        return self.number - failed - sum(len(self.left_in(order, steps).pods) > most_left for order in decided)

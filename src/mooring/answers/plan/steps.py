@@ -7,9 +7,9 @@ program of patterns says what each pod that is left is worth. Nodes and rest tog
 of the beginnings that have placed about as much, those that waste least are continued. The search is bounded by work.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from heapq import heappop, heappush
 from typing import Any
 
 import numpy as np
@@ -26,6 +26,10 @@ LEVELS = 60
 """Beginnings are compared with others that have placed the same share of the pods, in 60ths of their worth."""
 SAME_NODES = 2
 """How many beginnings of a level have the same nodes, in other sequences."""
+KEPT = 8
+"""How many times the width a level may have before the worse half is dropped."""
+SIZE = 0.02
+"""How much each pod counts for a level beside its worth, as a share of the largest worth."""
 SINGLE = 60
 """With no more nodes to come than these, each offer is tried with one node."""
 SHARES = (0.8, 0.5, 0.25)
@@ -48,6 +52,8 @@ class StepEffort:
     """In how many orders."""
     work: int
     """After so many decisions, one beginning of each level is continued."""
+    rounds: int
+    """How often beginnings of a level are continued: small steps may stay in it. Fewer rounds favour larger steps."""
 
 
 @dataclass(order=True, slots=True)
@@ -75,44 +81,69 @@ class StepSearch:
         self._orders, self._demand, self._patterns, self._tell = orders, orders.demand, patterns, tell
         self._walks = orders.walks(effort.orders)
         self._worths, self._saved = patterns.worths()
+        self._sizes = self._worths + max(SIZE * float(self._worths.max(initial=0.0)), NEAR)
+        """By kind: how much a pod counts for the level of a beginning. Those that others pay for count a little."""
         self._effort, self._begun = effort, orders.work
-        self._made = 0
+        self._made = self._most_left = 0
+        self._below = float("inf")
+        self._best: Steps | None = None
         self.fewest: tuple[int, float, Steps] | None = None
         """The fewest pods that steps leave in an order, their cost, and the steps."""
 
     def run(self, most_left: int, below: float) -> Steps | None:
         """The cheapest steps that were found to leave no more than so many pods in each order; None if none cost less than
         `below`."""
+        self._most_left, self._below, self._best = most_left, below, None
         nothing = tuple(0 for _ in self._demand.limits)
-        walked = self._walks.begin()
-        first = self._beginning((), nothing, walked)
-        total = max(_blend(first.rests), NEAR)
+        first = self._beginning((), nothing, self._walks.begin())
+        self._search_wide(first)
+        return self._best
+
+    def _search_wide(self, first: _Beginning) -> None:
+        """Continue the best beginnings of each level."""
+        total = max(_blend(first.left @ self._sizes), NEAR)
         levels: list[list[_Beginning]] = [[] for _ in range(LEVELS + 1)]
         levels[0].append(first)
-        best: Steps | None = None
         for at, level in enumerate(levels):
-            for begun in self._chosen(level):
-                for child in self._continued(begun, below):
-                    number = int(child.left.sum(axis=1).max())
-                    cost = self._demand.cost_of(child.counts)
-                    if self.fewest is None or (number, cost) < self.fewest[:2]:
-                        self.fewest = number, cost, child.steps
-                    if number <= most_left:
-                        best, below = (child.steps, cost) if cost < below - NEAR else (best, below)
-                    elif most_left or cost + child.rests.max() < below - NEAR:
-                        heappush(levels[min(max(int(LEVELS * (1 - _blend(child.rests) / total)), at), LEVELS)], child)
-        return best
+            for _ in range(self._effort.rounds):
+                chosen = self._chosen(level)
+                level.clear()
+                for child in (child for begun in chosen for child in self._opened(begun)):
+                    placed = 1 - _blend(child.left @ self._sizes) / total
+                    self._keep(levels[min(max(int(LEVELS * placed), at), LEVELS)], child)
 
-    def _chosen(self, level: list[_Beginning]) -> Iterator[_Beginning]:
-        """The beginnings of a level that are continued. Others may join the level meanwhile."""
-        same: dict[Additions, int] = {}
-        number = 0
-        while level and number < (1 if self._is_exhausted() else self._effort.width):
-            begun = heappop(level)
-            same[begun.counts] = same.get(begun.counts, 0) + 1
+    def _opened(self, begun: _Beginning) -> Iterator[_Beginning]:
+        """The steps with one more, as far as they leave pods and may become cheaper. Those that leave none are noted."""
+        for child in self._continued(begun, self._below):
+            number, cost = int(child.left.sum(axis=1).max()), self._demand.cost_of(child.counts)
+            if self.fewest is None or (number, cost) < self.fewest[:2]:
+                self.fewest = number, cost, child.steps
+            if number > self._most_left:
+                if self._may_be_cheaper(child):
+                    yield child
+            elif cost < self._below - NEAR:
+                self._best, self._below = child.steps, cost
+
+    def _may_be_cheaper(self, begun: _Beginning) -> bool:
+        cost = self._demand.cost_of(begun.counts)
+        return bool(self._most_left or cost + begun.rests.max() < self._below - NEAR)
+
+    def _keep(self, level: list[_Beginning], child: _Beginning) -> None:
+        """Add a beginning to a level. Walks take memory, so that the worse ones are dropped."""
+        level.append(child)
+        if len(level) > KEPT * self._effort.width:
+            level.sort()
+            del level[len(level) // 2 :]
+
+    def _chosen(self, level: Sequence[_Beginning]) -> list[_Beginning]:
+        """The beginnings of a level that are continued."""
+        same: Counter[Additions] = Counter()
+        found = []
+        for begun in sorted(level):
+            same[begun.counts] += 1
             if same[begun.counts] <= SAME_NODES:
-                number += 1
-                yield begun
+                found.append(begun)
+        return found[: 1 if self._is_exhausted() else self._effort.width]
 
     def _is_exhausted(self) -> bool:
         done = self._orders.work - self._begun
