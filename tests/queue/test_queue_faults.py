@@ -226,3 +226,36 @@ def test_a_gated_pod_is_reconsidered_when_what_held_it_back_is_over() -> None:
     rig.gate.objects_to = lambda pod: False
     rig.queue.reconsider(gated.pod)
     assert rig.where("gated") == "active" and rig.queue.check() == []
+
+
+def test_the_next_pod_is_seen_before_it_is_taken() -> None:
+    rig = a_full_rig()
+    assert places(rig).peek() is entry(rig, "active")
+    rig.pop()
+    assert places(rig).peek() is None, "a pod that failed with an error is not taken early"
+    early = Rig()
+    early.unschedulable(a_pending())
+    early.queue.wake(NODE_ADD)
+    assert early.where() == "backoff" and places(early).peek() is entry(early, "pod")
+
+
+def test_all_places_of_a_pod_are_told() -> None:
+    rig = a_full_rig()
+    for name, place in (("active", "active"), ("backoff", "backoff"), ("parked", "unschedulable"), ("gated", "gated")):
+        assert places(rig).all_with(f"default/{name}") == [place]
+    places(rig).active.push(entry(rig, "parked"))
+    assert places(rig).all_with("default/parked") == ["active", "unschedulable"]
+
+
+@pytest.mark.parametrize("uid", ["uid-parked", "uid-another"])
+def test_a_pod_that_is_in_two_places_is_put_right(uid: str) -> None:
+    """The entry stays if it is that of the pod. A pod that took its name begins anew."""
+    rig = a_full_rig()
+    old = entry(rig, "parked")
+    places(rig).active.push(old)
+    pod = a_pending("parked", uid=uid)
+    rig.queue.put_right("default/parked", pod)
+    assert places(rig).all_with("default/parked") == ["active"] and rig.queue.check() == []
+    assert (entry(rig, "parked") is old) == (uid == "uid-parked") and entry(rig, "parked").pod is pod
+    rig.queue.put_right("default/parked", None)
+    assert rig.where("parked") is None and rig.queue.check() == []
