@@ -39,7 +39,7 @@ def test_tab_reaches_everything_and_the_focus_is_visible(dashboard: ShownDashboa
     page = open_page(dashboard).page
     expect(page.get_by_role("application")).to_be_visible()
     walked = []
-    for _ in range(16):
+    for _ in range(40):
         page.keyboard.press("Tab")
         name, outline = page.evaluate(FOCUSED)
         walked.append(name)

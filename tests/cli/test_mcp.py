@@ -8,11 +8,8 @@ from typing import Any
 
 import pytest
 import yaml
-
-pytest.importorskip("mcp", reason="the extra `mcp` is not installed")
-
 from mcp.client import Client
-from mcp.client.stdio import StdioServerParameters
+from mcp.client.stdio import StdioServerParameters, stdio_client
 
 from forked_commands import run_mooring
 from mooring.cli.assistant_tools import MAX_CHARACTERS, MAX_INPUT_CHARACTERS, AssistantTools, bounded
@@ -42,7 +39,9 @@ def asked(question: Callable[[Client], Coroutine[Any, Any, None]]) -> None:
             "--studies",
             str(ROOT / "examples/studies"),
         ]
-        async with Client(StdioServerParameters(command=sys.executable, args=arguments, cwd=ROOT)) as client:
+        server = StdioServerParameters(command=sys.executable, args=arguments, cwd=ROOT)
+        # Its default is the standard error of the process that imported it, which tests have closed since.
+        async with Client(stdio_client(server, errlog=sys.stderr)) as client:
             await question(client)
 
     asyncio.run(asyncio.wait_for(main(), 120))

@@ -392,7 +392,7 @@ def test_v137_13_5_a_profile_without_plugins_adds_an_empty_reason() -> None:
 
 def test_a_search_that_raises_fails_the_group_and_puts_all_pods_back(monkeypatch: pytest.MonkeyPatch) -> None:
     def bad(self: DefaultPreemption, failure: GroupFitError) -> GroupSearch:
-        yield PodsLeave(1000)
+        yield PodsLeave(priority=1000)
         raise ValueError("oh no")
 
     monkeypatch.setattr(DefaultPreemption, "pod_group_post_filter", bad)

@@ -83,6 +83,7 @@ def plain_search(
     search = plugin.pod_group_post_filter(failure)
     try:
         question = next(search)
+        assert question.priority is not None
         for name, row in cluster.nodes.row_book.items():
             assert cluster.nodes.names[row] == name
             for pod in order[row] if cluster.nodes.nodes[row] is not None else ():

@@ -10,9 +10,9 @@ import yaml
 
 from mooring.kit.clock import NS_PER_S, VirtualClock
 from mooring.kit.logs import Log, start_logs
+from mooring.kit.metrics import METRICS_TYPE
 from mooring.serve.pages.answers import PageReply, PageRequest
 from mooring.serve.pages.pages import (
-    METRICS_TYPE,
     Build,
     Check,
     DocumentForm,

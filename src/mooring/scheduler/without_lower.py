@@ -1,6 +1,8 @@
 """The cluster on which a pod group is tried without the pods of lower priority, with cache and runners of its own. It is kept
 from search to search."""
 
+from collections.abc import Sequence
+
 from mooring.cluster.cache import Cache
 from mooring.cluster.cluster import Cluster
 from mooring.cluster.lower_pods_away import LowerPodsAway
@@ -10,6 +12,8 @@ from mooring.framework.kept.kept_answers import KeptAnswers
 from mooring.framework.kept.prepared import CrowdedBook
 from mooring.model.pod import Pod
 
+NO_PRIORITY = -(1 << 31)
+"""No pod has a lower priority: it is an int32."""
 _LIMIT_BYTES = 8 << 20
 """Limit of the answers that runners keep about the fork: at 5,000 nodes that is 400 shapes, and at 100,000 nodes 40."""
 
@@ -21,15 +25,23 @@ class WithoutLower:
         self._away: LowerPodsAway | None = None
         self._runners: dict[str, RunnerOnFork] = {}
         self._cache: Cache | None = None
+        self._lacks_pods = False
+        """Whether single pods have left the fork."""
 
-    def settle(self, cluster: Cluster, priority: int) -> Cluster:
-        """The cluster as it is now, without the pods below this priority."""
-        away = self._away
-        if away is None or not away.follow(priority):
+    def settle(self, cluster: Cluster, priority: int | None, pods: Sequence[Pod] = ()) -> Cluster:
+        """The cluster as it is now, without the pods below this priority and without these pods. A fork that lacks single
+        pods is not kept: the next search makes another one."""
+        away, least = self._away, NO_PRIORITY if priority is None else priority
+        if away is None or self._lacks_pods or not away.follow(least):
             self.drop()
             away = LowerPodsAway(cluster)
-            away.follow(priority)
+            away.follow(least)
             self._away, self._cache = away, Cache(away.cluster)
+        nodes = away.cluster.nodes
+        for pod in pods:
+            if nodes.row_of_pod(pod.id) is not None:
+                nodes.displace(pod.id)
+        self._lacks_pods = bool(pods)
         return away.cluster
 
     @property
@@ -48,7 +60,7 @@ class WithoutLower:
 
     def drop(self) -> None:
         """Let go of the fork: something failed halfway, and the next search makes another one."""
-        self._away, self._cache = None, None
+        self._away, self._cache, self._lacks_pods = None, None, False
         self._runners.clear()
 
 

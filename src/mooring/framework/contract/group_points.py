@@ -233,10 +233,16 @@ class GroupFitError(msgspec.Struct, frozen=True):
 
 
 class PodsLeave(msgspec.Struct, frozen=True):
-    """The question of a search: does the group fit when all pods have left that preemption may evict for this priority?"""
+    """The question of a search: does the group fit when these pods have left, and all that preemption may evict for this
+    priority?"""
 
-    priority: int
-    """That of the group. Pods of groups count with the priority of their root (GroupTree.victim_priority)."""
+    pods: tuple[Pod, ...] = ()
+    priority: int | None = None
+    """That of the group; None: no pod leaves for its priority. Pods of groups count with the priority of their root
+    (GroupTree.victim_priority).
+
+    Hot: the cluster without pods of lower priority is kept from search to search. Single pods are taken off it for one
+    search."""
 
 
 class MembersPlaced(Protocol):

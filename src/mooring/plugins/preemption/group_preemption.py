@@ -39,7 +39,7 @@ def search_victims(failure: GroupFitError, order: VictimOrder, budgets: Sequence
     priority = failure.group.priority
     if not order.has_below(priority):
         return NO_VICTIMS
-    found = yield PodsLeave(priority)
+    found = yield PodsLeave(priority=priority)
     if isinstance(found, Rejection):
         return Rejection((f"{_PREFIX}{found.message}",) if found.message else (), found.code)
     breaking, others = _split(order, priority, budgets, found.rows)

@@ -88,7 +88,7 @@ def _search(
             if not isinstance(question, PodsLeave):
                 return Rejection((unusable("PodGroupPostFilter", plugin.name, question),), Code.Error)
             _end(answer)
-            answer = yield from _try_again(attempt, question.priority)
+            answer = yield from _try_again(attempt, question)
     except StopIteration as end:
         _end(answer)
         if isinstance(end.value, GroupRoom | Rejection):
@@ -107,12 +107,13 @@ def _end(answer: "MembersOnNodes | Rejection | None") -> None:
         answer.take_away_again()
 
 
-def _try_again(attempt: GroupAttempt, priority: int) -> Steps["MembersOnNodes | Rejection"]:
-    """Try the group without a trace on the cluster without the pods below this priority."""
+def _try_again(attempt: GroupAttempt, question: PodsLeave) -> Steps["MembersOnNodes | Rejection"]:
+    """Try the group without a trace on the cluster without the pods that leave."""
     core, without = attempt.core, attempt.core.without_lower
+    settled = without.settle(core.cluster, question.priority, question.pods)
     unseen = replace(
         core,
-        cluster=without.settle(core.cluster, priority),
+        cluster=settled,
         cache=without.cache,
         observer=Observer(),
         tell=None,
