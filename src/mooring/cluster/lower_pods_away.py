@@ -14,8 +14,8 @@ from mooring.model.pod import Pod
 Layout = tuple[int, int, int, int]
 """Changes when the fork cannot follow the cluster any more: nodes come or go, or rows or resources get other places."""
 
-_LEAST = -(1 << 31)
-"""No priority is lower."""
+LOWEST_PRIORITY = -(1 << 31)
+"""No pod has a lower priority: it is an int32."""
 
 
 class LowerPodsAway:
@@ -26,7 +26,7 @@ class LowerPodsAway:
         self._news = Follower(cluster.nodes.touches, cluster.nodes.pod_touches)
         self._passed_on = Follower(cluster.nodes.touches, cluster.nodes.pod_touches)
         self._groups_position = cluster.group_changes.end
-        self.priority = _LEAST
+        self.priority = LOWEST_PRIORITY
         self._priorities: dict[int, set[int]] = {}
         """By row: the priorities of the pods that may leave it."""
         self._rows_with: dict[int, set[int]] = {}

@@ -5,15 +5,13 @@ from collections.abc import Sequence
 
 from mooring.cluster.cache import Cache
 from mooring.cluster.cluster import Cluster
-from mooring.cluster.lower_pods_away import LowerPodsAway
+from mooring.cluster.lower_pods_away import LOWEST_PRIORITY, LowerPodsAway
 from mooring.framework.attempts.attempt import Attempt
 from mooring.framework.attempts.runner import Runner
 from mooring.framework.kept.kept_answers import KeptAnswers
 from mooring.framework.kept.prepared import CrowdedBook
 from mooring.model.pod import Pod
 
-NO_PRIORITY = -(1 << 31)
-"""No pod has a lower priority: it is an int32."""
 _LIMIT_BYTES = 8 << 20
 """Limit of the answers that runners keep about the fork: at 5,000 nodes that is 400 shapes, and at 100,000 nodes 40."""
 
@@ -31,7 +29,7 @@ class WithoutLower:
     def settle(self, cluster: Cluster, priority: int | None, pods: Sequence[Pod] = ()) -> Cluster:
         """The cluster as it is now, without the pods below this priority and without these pods. A fork that lacks single
         pods is not kept: the next search makes another one."""
-        away, least = self._away, NO_PRIORITY if priority is None else priority
+        away, least = self._away, LOWEST_PRIORITY if priority is None else priority
         if away is None or self._lacks_pods or not away.follow(least):
             self.drop()
             away = LowerPodsAway(cluster)
