@@ -76,7 +76,7 @@ def read_use(source: str, connect: Connect) -> RealUse:
     """The use of all pods from a source: `metrics-server`, the URL of a Prometheus, or a file. Raises InputError."""
     if source == METRICS_SERVER:
         return asyncio.run(_from_metrics_server(connect(), POD_METRICS))
-    found = prometheus_of(source)
+    found = _prometheus_or_metrics(source)
     return found if isinstance(found, dict) else asyncio.run(_from_prometheus(found, OF_PODS))
 
 
@@ -84,15 +84,15 @@ async def read_node_use(source: str, connection: ConnectionSettings) -> RealUse:
     """The use of all nodes from `metrics-server`, a Prometheus, or a file that describes one. Raises InputError."""
     if source == METRICS_SERVER:
         return await _from_metrics_server(connection, NODE_METRICS)
-    found = prometheus_of(source)
+    found = _prometheus_or_metrics(source)
     if isinstance(found, dict):
         raise InputError(f"{source}: has metrics of one moment; name metrics-server, a Prometheus, or a file about one")
     return await _from_prometheus(found, OF_NODES)
 
 
-def prometheus_of(source: str) -> "PrometheusSource | dict[str, InUse]":
-    """The Prometheus that a URL or a file names; of a file with the answer of a metrics-server, what it says about pods.
-    Raises InputError."""
+def _prometheus_or_metrics(source: str) -> "PrometheusSource | dict[str, InUse]":
+    """The Prometheus that a URL or a file names, or the pods of a file that has the answer of a metrics-server. Raises
+    InputError."""
     return PrometheusSource(source) if source.startswith(("http://", "https://")) else _from_file(source)
 
 
