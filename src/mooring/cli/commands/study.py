@@ -6,8 +6,7 @@ from typing import Any
 
 import click
 
-from mooring.answers.study.study_notebook import notebook_text
-from mooring.answers.study.studying import run_study
+from mooring.answers.study.studying import notebook_text, run_study
 from mooring.cli.answering import ShownAnswer, own_output, shows_answer, tell_notes
 from mooring.cli.options import file_option
 from mooring.cli.refusal import refusals, refuse, writing
