@@ -21,7 +21,7 @@ from mooring.api.kind_spec import (
     labels_at,
 )
 from mooring.api.validation import claim_rules
-from mooring.api.validation.device_field_rules import claim_faults, slice_faults, template_faults
+from mooring.api.validation.claim_rules import claim_faults, slice_faults, template_faults
 from mooring.model import devices
 
 # ---- Older versions of resource.k8s.io: how their objects differ from v1, which is the form of Mooring's typed objects.
