@@ -157,16 +157,13 @@ def _searched(problem: PodsAndNodes, resource: int, relaxed: int) -> AllocationB
     templates, nodes = np.nonzero(problem.allowed)
     high = np.minimum(problem.counts[templates], _at_most(problem.requests, problem.free)[templates, nodes])
     worth = problem.requests[templates, resource]
-    rows = ProgramRows()
-    for template, count in enumerate(problem.counts.tolist()):
-        rows.add(dict.fromkeys(np.flatnonzero(templates == template).tolist(), 1.0), count)
+    rows = _rows_of_counts(problem, templates)
     for node, free in enumerate(problem.free):
         there = np.flatnonzero(nodes == node)
         for request, room in zip(problem.requests[templates[there]].T, free.tolist(), strict=True):
             rows.add({at: float(each) for at, each in zip(there.tolist(), request.tolist(), strict=True) if each}, room)
         if problem.devices is not None:
-            for weights in problem.devices.weights(int(problem.devices.devices[node])):
-                rows.add({at: float(weights[templates[at]]) for at in there.tolist() if weights[templates[at]]}, 1)
+            _add_devices(rows, problem.devices, int(problem.devices.devices[node]), templates, there)
     whole, matrix = np.ones(len(worth)), rows.matrix(len(worth))
     found = whole_program(-worth.astype(np.float64), whole, high, matrix, (rows.low, rows.high), 0.0, BRANCHES)
     amount = -1 if found.x is None else int(worth @ np.rint(found.x).astype(np.int64))
@@ -176,6 +173,27 @@ def _searched(problem: PodsAndNodes, resource: int, relaxed: int) -> AllocationB
     dual = found.mip_dual_bound
     bound = relaxed if dual is None or not isfinite(dual) else min(relaxed, _rounded_up(-dual))
     return AllocationBound(bound, is_seen and bound == amount)
+
+
+def _rows_of_counts(problem: PodsAndNodes, templates: NDArray[np.intp]) -> ProgramRows:
+    """A row for each template: no more pods than it has. `templates` are those of the variables of the program."""
+    rows = ProgramRows()
+    for template, count in enumerate(problem.counts.tolist()):
+        rows.add(dict.fromkeys(np.flatnonzero(templates == template).tolist(), 1.0), count)
+    return rows
+
+
+def _add_devices(
+    rows: ProgramRows,
+    devices: SharedDevices,
+    count: int,
+    templates: NDArray[np.intp],
+    there: NDArray[np.intp],
+    nodes: int = 1,
+) -> None:
+    """Rows for so many devices on each of some equal nodes; `there` are the variables of pods on them."""
+    for weights in devices.weights(count):
+        rows.add({at: float(weights[templates[at]]) for at in there.tolist() if weights[templates[at]]}, nodes)
 
 
 def _at_most(requests: Integers, free: Integers) -> Integers:
@@ -204,17 +222,14 @@ def _relaxed(problem: PodsAndNodes, resource: int) -> int:
     templates, groups = np.nonzero(allowed)
     fit = _at_most(problem.requests, free)[templates, groups]
     high = np.minimum(problem.counts[templates], fit * sizes[groups]).astype(np.float64)
-    rows = ProgramRows()
-    for template, count in enumerate(problem.counts.tolist()):
-        rows.add(dict.fromkeys(np.flatnonzero(templates == template).tolist(), 1.0), count)
+    rows = _rows_of_counts(problem, templates)
     for group, size in enumerate(sizes.tolist()):
         there = np.flatnonzero(groups == group)
         for request, room in zip(problem.requests[templates[there]].T, free[group].tolist(), strict=True):
             for weights in _weights(request, room):
                 rows.add({at: each for at, each in zip(there.tolist(), weights.tolist(), strict=True) if each}, size)
         if problem.devices is not None:
-            for weights in problem.devices.weights(int(alike[group, columns])):
-                rows.add({at: float(weights[templates[at]]) for at in there.tolist() if weights[templates[at]]}, size)
+            _add_devices(rows, problem.devices, int(alike[group, columns]), templates, there, size)
     worth = problem.requests[templates, resource].astype(np.float64)
     matrix, most = rows.matrix(len(worth)), np.array(rows.high, np.float64)
     return _rounded_up(_bound_by_duals(linear_program(-worth, matrix, most, high), worth, matrix, most, high))
