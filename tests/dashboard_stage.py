@@ -13,8 +13,7 @@ from mooring.dashboard.interfaces import SourceFacts
 from mooring.dashboard.questions.child_questions import ChildProcess
 from mooring.dashboard.questions.question_process import answer_to, answered, write
 from mooring.dashboard.serving.api_paths import DashboardParts
-from mooring.dashboard.serving.dashboard_handler import DashboardHandler
-from mooring.dashboard.serving.loopback_server import LoopbackServer
+from mooring.dashboard.serving.dashboard_handler import DashboardHandler, LoopbackServer
 from mooring.dashboard.views.pod_stories import PodStories
 from mooring.dashboard.views.scheduling_flow import FlowCounters, SelfCheckFigures
 from mooring.drivers.simulated_driver import START_NS, Driver

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from how_many import examples
-from mooring.answers.study import allocation_bound
-from mooring.answers.study.allocation_bound import (
+from mooring.answers.study import study_bound
+from mooring.answers.study.study_bound import (
     AllocationBound,
     PodsAndNodes,
     SharedDevices,
@@ -37,7 +37,7 @@ def a_problem(
 
 @pytest.fixture
 def relaxing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(allocation_bound, "EXACT_PODS", -1)
+    monkeypatch.setattr(study_bound, "EXACT_PODS", -1)
 
 
 def brute_force(problem: PodsAndNodes, resource: int) -> int:
@@ -74,7 +74,7 @@ def test_small_problems_are_solved_and_relaxations_are_not_below(problem: PodsAn
     best = brute_force(problem, resource)
     assert most_allocated(problem, resource) == AllocationBound(best, True)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(allocation_bound, "EXACT_PODS", -1)
+        patch.setattr(study_bound, "EXACT_PODS", -1)
         relaxed = most_allocated(problem, resource)
         assert relaxed.amount >= best and (not relaxed.is_exact or relaxed.amount == best == 0)
 
@@ -97,7 +97,7 @@ def test_whole_pods_on_single_nodes_keep_a_relaxation_low(
     assert most_allocated(a_problem(pods, nodes), 0).amount == bound
 
 
-@given(st.lists(st.integers(1, 30), min_size=1, max_size=6), st.integers(0, 9), st.sampled_from(allocation_bound.CUTS))
+@given(st.lists(st.integers(1, 30), min_size=1, max_size=6), st.integers(0, 9), st.sampled_from(study_bound.CUTS))
 @settings(max_examples=examples(200))
 def test_pods_that_fit_on_a_node_weigh_at_most_one(requests: list[int], left: int, k: int) -> None:
     room = sum(requests) + left
@@ -109,7 +109,7 @@ def test_a_search_that_ends_early_still_has_a_bound(monkeypatch: pytest.MonkeyPa
     problem = a_problem([(3, [4, 1]), (3, [5, 1])], [[11, 9], [11, 9]])
     assert most_allocated(problem, 0) == AllocationBound(19, True)  # 5 + 5 and 5 + 4
     with monkeypatch.context() as patch:
-        patch.setattr(allocation_bound, "EXACT_PODS", -1)
+        patch.setattr(study_bound, "EXACT_PODS", -1)
         relaxed = most_allocated(problem, 0)
     assert relaxed.amount >= 19 and not relaxed.is_exact
     for x, dual, told in (
@@ -121,7 +121,7 @@ def test_a_search_that_ends_early_still_has_a_bound(monkeypatch: pytest.MonkeyPa
         ([1, 1, 1, 1], -19.0, AllocationBound(19, False)),
     ):
         found = SimpleNamespace(x=None if x is None else np.array(x), status=1, mip_dual_bound=dual)
-        monkeypatch.setattr(allocation_bound, "whole_program", lambda *asked, found=found: found)
+        monkeypatch.setattr(study_bound, "whole_program", lambda *asked, found=found: found)
         assert most_allocated(problem, 0) == told
 
 

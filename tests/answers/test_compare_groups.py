@@ -7,8 +7,7 @@ from typing import Any
 import jsonschema
 from written import GROUP_GATES, Written, a_node, a_pod, a_pod_group, members
 
-from mooring.answers.compare.compared_rows import COLUMNS
-from mooring.answers.compare.comparing import compare
+from mooring.answers.compare.comparing import COLUMNS, compare
 from mooring.answers.compare.comparison import Comparison
 from mooring.inputs.loaded_cluster import load
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from build import a_node, a_pod
-from mooring.answers.experiments.node_use import NodesInUse
+from mooring.answers.experiments.compared_run import NodesInUse
 from mooring.answers.trial.node_prices import node_prices, prices_of, read_prices
 from mooring.cluster.cluster import Cluster
 from mooring.inputs.input_errors import InputError

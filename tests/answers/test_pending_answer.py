@@ -10,9 +10,8 @@ import pytest
 from written import GROUP_GATES, Written, a_node, a_pod, a_pod_group, members
 
 import mooring
-from mooring.answers.pending import asked_pending, counted_changes
-from mooring.answers.pending.asked_pending import explain_pending
-from mooring.answers.pending.counted_changes import PendingShape
+from mooring.answers.pending import asked_pending
+from mooring.answers.pending.asked_pending import PendingShape, explain_pending
 from mooring.answers.pending.pending_answer import PendingExplanation
 from mooring.answers.trial.counterfactual import Counterfactual
 from mooring.framework.config.settings import API_VERSION
@@ -180,7 +179,7 @@ def test_thousands_of_equal_pods_take_one_question(monkeypatch: pytest.MonkeyPat
         return ask(trials, shape)
 
     monkeypatch.setattr(asked_pending, "verdict_on", counting)
-    monkeypatch.setattr(counted_changes, "PLACED", 50)
+    monkeypatch.setattr(asked_pending, "PLACED", 50)
     pods = [a_pod(f"p{i}", "10m", "1Mi", owner="ReplicaSet/a") for i in range(2000)]
     answer = asked(a_node("closed", "64", "64Gi", pods="5000", cordoned=True), *pods)
     assert len(questions) == 1

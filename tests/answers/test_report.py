@@ -13,7 +13,7 @@ from page_reading import Element, plots_of, read_page, tables_of
 from written import a_node, a_pod
 
 import mooring
-from mooring.answers.form.answer import ClusterAnswer
+from mooring.answers.form.answer import MOST_ROWS, ClusterAnswer, ReportContent, page_html
 from mooring.answers.form.plots import (
     BAR_HEIGHT,
     CURVES_HEIGHT,
@@ -28,7 +28,6 @@ from mooring.answers.form.plots import (
     ticks,
     time_ticks,
 )
-from mooring.answers.form.report_page import MOST_ROWS, ReportContent, page_html
 from mooring.answers.form.report_parts import (
     MOST_CHARACTERS,
     MOST_COLUMNS,

@@ -12,7 +12,7 @@ import pyarrow
 import pytest
 from pyarrow import parquet
 
-from mooring.answers.compare.compared_rows import COLUMNS, CompareRows
+from mooring.answers.compare.comparing import COLUMNS, CompareRows
 from mooring.answers.experiments import results_file
 from mooring.answers.experiments.compared_run import RunResult
 from mooring.answers.experiments.figures import PriorityFigures, RunFigures, UseFigures, WaitFigures

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mooring.answers.experiments.significance import EXACT, confidence_half, permutation_p
+from mooring.answers.study.study_answer import EXACT, confidence_half, permutation_p
 
 CASES = [[1, 1, 1], [1, -1], [0, 0], [3, 1, 2, 0.5, -0.2], [0.1, 0.2, -0.3, 0.4, 0.5, 0.6], [-5]]
 

@@ -8,7 +8,7 @@ import pandas
 import pytest
 
 import mooring
-from mooring.answers.study import allocation_bound
+from mooring.answers.study import study_bound
 from mooring.answers.study.study_file import StudyError, read_study
 from mooring.answers.study.study_plan import plan_study
 from mooring.answers.study.study_run import StudyExperiment
@@ -53,7 +53,7 @@ def test_a_large_run_has_a_relaxation(tmp_path: Path, monkeypatch: pytest.Monkey
     study = a_study(tmp_path, seeds=2)
     chosen: dict[str, Any] = {"only": {"policy": ["Optimal"]}, "processes": 1, "bound": True}
     exact = run_study(study, **chosen)
-    monkeypatch.setattr(allocation_bound, "EXACT_PODS", 0)
+    monkeypatch.setattr(study_bound, "EXACT_PODS", 0)
     relaxed = run_study(study, **chosen)
     column = "allocated_cpu_percent"
     assert [each.bound for each in (*exact.results, *relaxed.results)] == [*["exact"] * 2, *["relaxation"] * 2]

@@ -12,7 +12,7 @@ from mcp.client import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 
 from forked_commands import run_mooring
-from mooring.cli.assistant_tools import MAX_CHARACTERS, MAX_INPUT_CHARACTERS, AssistantTools, bounded
+from mooring.cli.commands.mcp import MAX_CHARACTERS, MAX_INPUT_CHARACTERS, AssistantTools, bounded
 from mooring.inputs.input_errors import InputError
 from mooring.inputs.loaded_cluster import load
 

@@ -7,7 +7,7 @@ import pytest
 
 from build import a_node, a_pod
 from mooring.framework import config
-from mooring.framework.attempts.metered_caller import is_sampled
+from mooring.framework.attempts.observing_callers import is_sampled
 from mooring.framework.contract.context import SchedulingContext
 from mooring.framework.contract.intents import Bind, Evict
 from mooring.framework.contract.points import PermitPlugin, PreBindPlugin, ReservePlugin, Wait

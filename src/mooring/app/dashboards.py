@@ -9,8 +9,7 @@ from mooring.dashboard.interfaces import DashboardSource, Doings, Program, Quest
 from mooring.dashboard.questions.asked_cluster import AskedScheduler
 from mooring.dashboard.questions.child_questions import ChildQuestions
 from mooring.dashboard.serving.api_paths import DashboardParts
-from mooring.dashboard.serving.dashboard_handler import DashboardHandler
-from mooring.dashboard.serving.loopback_server import LoopbackServer
+from mooring.dashboard.serving.dashboard_handler import DashboardHandler, LoopbackServer
 from mooring.dashboard.timeline.recorded_decisions import OnProgress, read_decisions
 from mooring.dashboard.timeline.time_line import RecordedTimeLine, RecordingSource
 from mooring.dashboard.views.node_map import NodesInUse

@@ -402,7 +402,7 @@ class Running:
         """Read what nodes really use until `stack` ends, if there is a source of it. Returns the last reading."""
         if not self._settings.use:
             return None
-        from mooring.app.real_use_readings import RealUseReadings
+        from mooring.inputs.real_use import RealUseReadings
 
         use = RealUseReadings(self._settings.use, self._settings.access, self._log)
         following = asyncio.create_task(use.follow(asyncio.sleep))

@@ -10,7 +10,7 @@ from typing import Protocol, Self
 import msgspec
 
 from mooring.api.api_errors import ApiError
-from mooring.framework.attempts.traced_caller import AttemptTrace
+from mooring.framework.attempts.observing_callers import AttemptTrace
 from mooring.kit.clock import Clock
 from mooring.kit.spans import NO_ATTRIBUTES, Attributes, TraceSpan
 from mooring.scheduler.failure import cut

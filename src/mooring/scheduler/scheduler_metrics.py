@@ -4,7 +4,7 @@ and cache."""
 from collections import Counter as Counts
 from collections.abc import Iterable, Mapping
 
-from mooring.framework.attempts.metered_caller import MeteredCaller
+from mooring.framework.attempts.observing_callers import MeteredCaller
 from mooring.framework.contract.events import ClusterEvent
 from mooring.framework.contract.plugin_caller import PluginCaller
 from mooring.framework.contract.points import Nomination

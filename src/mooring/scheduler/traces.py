@@ -1,10 +1,10 @@
 """The observer that traces: it decides which attempts are, begins their traces, and adds what came of them.
 
 It stands around another observer, such as metrics. Spans of extension points come from the plugin caller of the attempt
-(framework/attempts/traced_caller.py), spans of requests from the driver, which finds the trace of a pod here.
+(framework/attempts/observing_callers.py), spans of requests from the driver, which finds the trace of a pod here.
 """
 
-from mooring.framework.attempts.traced_caller import ROOT, WAIT_ON_PERMIT, AttemptTrace, TracingCaller
+from mooring.framework.attempts.observing_callers import ROOT, WAIT_ON_PERMIT, AttemptTrace, TracingCaller
 from mooring.framework.contract.plugin_caller import PluginCaller
 from mooring.framework.contract.points import Nomination
 from mooring.framework.profile.profiles import Profile

@@ -1,11 +1,13 @@
 """The question of `mooring compare`: how do several configurations do on the same cluster?"""
 
+import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import PurePath
 from typing import Any, Unpack
 
-from mooring.answers.compare.compared_rows import CompareRows
+import msgspec
+
 from mooring.answers.compare.comparison import (
     NODES,
     PRICE_AN_HOUR,
@@ -15,7 +17,9 @@ from mooring.answers.compare.comparison import (
     PlacementDifference,
 )
 from mooring.answers.experiments.compared_run import RunInputs, RunResult
+from mooring.answers.experiments.figures import COMPARED, RunFigures, flat_figures
 from mooring.answers.experiments.placement_table import PlacementTable, unpack
+from mooring.answers.experiments.results_file import RUN
 from mooring.answers.experiments.run_plan import RunPlan, UnusablePlan, plan_runs
 from mooring.answers.experiments.sweep import Sweep, SweepOptions, is_portable
 from mooring.answers.trial.node_prices import asked_prices
@@ -185,3 +189,33 @@ def _run_notes(runs: Sequence[ComparedRun]) -> Iterator[str]:
         yield (
             note if len(saying) == len(runs) else f"{', '.join(saying[:3])}{', ...' if len(saying) > 3 else ''}: {note}"
         )
+
+
+# ---- the rows of the results file: `figures` (JSON) and `placements` (packed) have all that an answer needs
+
+OWN = (RUN, "name", "config", "configDigest", "seed", "load", "vary", "version")
+KEPT = ("placementsDigest", "figures", "placements")
+COLUMNS = (*OWN, *COMPARED, *KEPT)
+
+
+class CompareRows:
+    """A row has a plan, its figures, and where each pod went."""
+
+    command = "mooring compare"
+    columns: Sequence[str] = COLUMNS
+    numbers: Mapping[str, type[float] | type[int]] = {**dict.fromkeys(COMPARED, float), "load": float, "seed": int}
+
+    def row(self, digest: str, plan: RunPlan, result: RunResult) -> dict[str, Any]:
+        figures = msgspec.json.encode(result.figures).decode()
+        own = (digest, plan.name, plan.config_name, plan.config_digest, plan.seed, plan.load)
+        kept = (result.placements_digest, figures, result.placements)
+        return {
+            **dict(zip(OWN, (*own, json.dumps(dict(plan.vary), default=str), VERSION), strict=True)),
+            **flat_figures(result.figures, COMPARED),
+            **dict(zip(KEPT, kept, strict=True)),
+        }
+
+    def kept(self, row: Mapping[str, Any]) -> RunResult:
+        figures = msgspec.json.decode(row["figures"], type=RunFigures)
+        unpack(row["placements"])  # or else it fails when everything else is done
+        return RunResult(figures, row["placements"], row["placementsDigest"])

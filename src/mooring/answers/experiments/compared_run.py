@@ -17,13 +17,13 @@ from mooring.answers.experiments.figures import (
     group_figures,
     wait_figures,
 )
-from mooring.answers.experiments.node_use import NodesInUse
 from mooring.answers.experiments.placement_table import PLACEMENTS, pack, placements_digest
 from mooring.answers.experiments.run_plan import RunPlan, digest_of
 from mooring.answers.experiments.workers import RunFault
 from mooring.answers.form.report_parts import wait_counts
 from mooring.answers.trial.node_prices import node_prices
 from mooring.api.validation.problem import Problem
+from mooring.cluster.nodes.table import NodeTable
 from mooring.framework.profile.registry import Registry, load_file
 from mooring.inputs.arrivals import MAX_ARRIVALS, Arrival, ArrivalsError, ListedArrivals, PlannedChange
 from mooring.inputs.generated_load import GeneratedLoad
@@ -34,6 +34,7 @@ from mooring.kit.clock import NS_PER_S
 from mooring.model.meta import KubeObject
 from mooring.model.node import Node
 from mooring.model.pod import Pod
+from mooring.rules.daemon_nodes import is_daemon
 from mooring.sim.day import Day, DayReport, Waits
 from mooring.sim.fragmentation import (
     FragmentationGauge,
@@ -349,3 +350,45 @@ def _result(
     placements.update(dict.fromkeys(gone))
     kept = pack(placements) if len(placements) <= PLACEMENTS else ""
     return RunResult(figures, kept, placements_digest(placements))
+
+
+class NodesInUse:
+    """Follows which nodes are in use and for how long. `read` is to be called each time before the clock moves.
+
+    A node is in use while it has a pod that does not belong to a DaemonSet: without such pods it could be switched off.
+    """
+
+    def __init__(self, nodes: NodeTable, now_ns: int) -> None:
+        self._nodes = nodes
+        self._position = -1
+        self._since: dict[int, tuple[str, int]] = {}
+        """Row -> the node that is in use there, and since when. Another node may take the row of one that is removed."""
+        self._used_ns: dict[str, int] = {}
+        """How long nodes were in use before; every node that ever was is there."""
+        self.read(now_ns)
+
+    def read(self, now_ns: int) -> None:
+        touches = self._nodes.touches
+        if touches.end == self._position:
+            return
+        rows = touches.since(self._position)  # None at first: the log begins later
+        for row in range(self._nodes.height) if rows is None else rows:
+            self._look_at(row, now_ns)
+        self._position = touches.end
+
+    def _look_at(self, row: int, now_ns: int) -> None:
+        nodes = self._nodes
+        is_used = bool(nodes.alive[row]) and not all(map(is_daemon, nodes.pods_on[row]))
+        if held := self._since.pop(row, None):
+            self._used_ns[held[0]] += now_ns - held[1]
+        if is_used:
+            self._since[row] = nodes.names[row], now_ns
+            self._used_ns.setdefault(nodes.names[row], 0)
+
+    def used_ns(self, now_ns: int) -> dict[str, int]:
+        """How long each node was in use, of those that ever were."""
+        self.read(now_ns)
+        for row, (name, since_ns) in self._since.items():
+            self._used_ns[name] += now_ns - since_ns
+            self._since[row] = name, now_ns
+        return dict(self._used_ns)

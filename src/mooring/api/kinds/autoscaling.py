@@ -45,13 +45,18 @@ _SELECTED = {"Pods": "selector", "Object": "selector", "External": "metricSelect
 """By type of metric, the field for the selector of the metric."""
 
 
-def _flat(metric: JsonObject) -> JsonObject:
-    """A metric of version 2 as version 1 writes it: the target is spread over fields."""
+def _parts_of(metric: JsonObject) -> tuple[str, str, JsonObject, JsonObject]:
+    """The type of a metric, the field that its type names, what is there, and what both versions have alike of it."""
     kind = str(metric.get("type", ""))
     key = kind[:1].lower() + kind[1:]
     source: JsonObject = metric.get(key) or {}
+    return kind, key, source, {name: source[name] for name in ("name", "container") if name in source}
+
+
+def _flat(metric: JsonObject) -> JsonObject:
+    """A metric of version 2 as version 1 writes it: the target is spread over fields."""
+    kind, key, source, made = _parts_of(metric)
     target = source.get("target") or {}
-    made: JsonObject = {name: source[name] for name in ("name", "container") if name in source}
     if "metric" in source:
         made["metricName"] = at(source, "metric.name", "")
         made |= {_SELECTED[kind]: source["metric"]["selector"]} if source["metric"].get("selector") else {}
@@ -68,10 +73,7 @@ _TARGETS = ("value", "averageValue", "averageUtilization")
 
 def _nested(metric: JsonObject) -> JsonObject:
     """The metric of version 2 that `_flat` makes this of."""
-    kind = str(metric.get("type", ""))
-    key = kind[:1].lower() + kind[1:]
-    source: JsonObject = metric.get(key) or {}
-    made: JsonObject = {name: source[name] for name in ("name", "container") if name in source}
+    kind, key, source, made = _parts_of(metric)
     if "metricName" in source:
         selector = source.get(_SELECTED.get(kind, ""))
         made["metric"] = {"name": source["metricName"], **({"selector": selector} if selector else {})}

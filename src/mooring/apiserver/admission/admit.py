@@ -16,10 +16,10 @@ from mooring.api.kinds.custom_resources import CUSTOM_RESOURCE_DEFINITION
 from mooring.api.kinds.nodes import LIMIT_RANGE, NAMESPACE, RUNTIME_CLASS
 from mooring.api.kinds.scheduling import PRIORITY_CLASS
 from mooring.apiserver.admission import object_meta
-from mooring.apiserver.admission.expressions import expression_faults
 from mooring.apiserver.admission.faults import (
     check_form,
     check_valid,
+    expression_faults,
     gated_faults,
     status_gated_faults,
     unreadable_field,

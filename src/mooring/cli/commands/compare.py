@@ -10,9 +10,10 @@ import yaml
 
 from mooring.answers.compare.comparing import CLUSTER, DEFAULT, config_name
 from mooring.answers.compare.comparing import compare as compare_runs
-from mooring.cli.answering import ClusterSource, ShownAnswer, asks_cluster, own_output, shows_answer, tell_notes, warn
+from mooring.cli.answering import ClusterSource, ShownAnswer, asks_cluster, own_output, shows_answer, warn
 from mooring.cli.options import chosen_gates, configured, enable_loaded, file_option, registry_with
 from mooring.cli.refusal import refusals, refuse
+from mooring.cli.run_options import makes_runs, told_runs
 from mooring.cli.terminal import LateBar
 from mooring.framework.config import ConfigError, KubeSchedulerConfiguration
 from mooring.inputs.arrivals import Arrival, read_arrivals
@@ -22,8 +23,6 @@ from mooring.inputs.manifests import Manifests
 
 PLACEMENTS_DIFFER = 1
 """The exit status with --exit-code."""
-PARTS_OF_A_RUN = 1000
-"""Progress counts whole numbers, and runs are few."""
 
 EPILOG = """
 \b
@@ -66,9 +65,7 @@ Exit status:
 @file_option("--generate", "Generate nodes, and pods that arrive over time (docs/simulation.md).")
 @click.option("--until", metavar="DURATION", help="Stop each run after this much simulated time: 90s, 24h.")
 @file_option("--prices", "What nodes cost an hour, by instance type or name (YAML).")
-@click.option("--processes", type=click.IntRange(1), help="How many processes to use.  [default: one for each core]")
-@click.option("--dask", metavar="ADDRESS", help="Run on this Dask cluster (tcp://...). Needs mooring[dask].")
-@file_option("--results", "Write a row for each run (.csv or .parquet); runs it has are not repeated.")
+@makes_runs
 @click.option("--exit-code", is_flag=True, help="Exit with 1 when the placements differ.")
 @asks_cluster
 @shows_answer
@@ -98,9 +95,8 @@ def compare(
                 named,
                 vary=varied,
                 arrivals=None if arrivals is None else _arrivals(arrivals, loaded, source),
-                on_progress=lambda done, total: bar(int(done * PARTS_OF_A_RUN), total * PARTS_OF_A_RUN),
-                on_note=lambda note: tell_notes([note]),
                 **how,
+                **told_runs(bar),
             )
         except ConfigError as error:
             refuse(*(f"{error.source}: {problem}" for problem in error.problems))

@@ -6,19 +6,17 @@ from typing import Any
 
 import click
 
-from mooring.answers.study.study_notebook import notebook_text
-from mooring.answers.study.studying import run_study
-from mooring.cli.answering import ShownAnswer, own_output, shows_answer, tell_notes
+from mooring.answers.study.studying import notebook_text, run_study
+from mooring.cli.answering import ShownAnswer, own_output, shows_answer
 from mooring.cli.options import file_option
 from mooring.cli.refusal import refusals, refuse, writing
 from mooring.cli.report import writable
+from mooring.cli.run_options import makes_runs, told_runs
 from mooring.cli.terminal import LateBar
 from mooring.kit.private_files import write_private
 
 RUNS_FAILED = 1
 """The exit status when runs failed."""
-PARTS_OF_A_RUN = 1000
-"""Progress counts whole numbers, and runs may be few."""
 
 EPILOG = """
 \b
@@ -50,9 +48,7 @@ Exit status:
     metavar="NAME=VALUE,...",
     help="Make only the runs with these values of cluster, workload, policy, seed or load. Can be given several times.",
 )
-@click.option("--processes", type=click.IntRange(1), help="How many processes to use.  [default: one for each core]")
-@click.option("--dask", metavar="ADDRESS", help="Run on this Dask cluster (tcp://...). Needs mooring[dask].")
-@file_option("--results", "Write a row for each run (.csv or .parquet); runs it has are not repeated.")
+@makes_runs
 @click.option("--retry-failed", is_flag=True, help="Make runs again that failed before, according to --results.")
 @click.option(
     "--bound",
@@ -75,9 +71,8 @@ def study(
             file,
             parameters=given,
             only={name: value.split(",") for name, value in wanted.items()},
-            on_progress=lambda done, total: bar(int(done * PARTS_OF_A_RUN), total * PARTS_OF_A_RUN),
-            on_note=lambda note: tell_notes([note]),
             **how,
+            **told_runs(bar),
         )
     shown.show(answer)
     if target is not None:

@@ -1,5 +1,6 @@
 """A count for each row, of the pods that meet a predicate or carry a list of affinity terms, with sums over node labels."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
@@ -39,7 +40,22 @@ _FEW_VALUES = 64
 """Limits for a small tally: the number of rows with pods, and the number of values of a label."""
 
 
-class Tally:
+class CountsByValue(ABC):
+    """Counts of pods that can be summed up by the values of a node label."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def by_value_if_any(self, column: LabelColumn) -> Counts | None:
+        """The count for each code of the label; None: no pod is on a row with the label."""
+
+    def by_value(self, column: LabelColumn) -> Counts:
+        """The count for each code of the label; rows without the label count nowhere. Do not write to it."""
+        found = self.by_value_if_any(column)
+        return np.zeros(column.width, np.int32) if found is None else found
+
+
+class Tally(CountsByValue):
     """A count for each row, and its sums over the values of the node labels that were asked for.
 
     The sums are kept up to date pod by pod, because a decision about spreading needs them for every topology key.
@@ -122,13 +138,7 @@ class Tally:
         integers = _integers_for(count)
         self._dense, self._most = self._dense.astype(integers), int(np.iinfo(integers).max)
 
-    def by_value(self, column: LabelColumn) -> Counts:
-        """The count for each code of the label; rows without the label count nowhere. Do not write to it."""
-        found = self.by_value_if_any(column)
-        return np.zeros(column.width, np.int32) if found is None else found
-
     def by_value_if_any(self, column: LabelColumn) -> Counts | None:
-        """The count for each code of the label; None: no pod is on a row with the label."""
         if column.is_nowhere or not self.total:
             return None
         if self._sparse is not None and column.width > _FEW_VALUES:
@@ -240,7 +250,7 @@ def sum_by_code(codes: NDArray[np.int32], counts: NDArray[np.signedinteger[Any]]
 # pods.
 
 
-class TallyDifference:
+class TallyDifference(CountsByValue):
     """The pods that one tally counts and the other does not (model/selectors.py). Good until pods come or go."""
 
     __slots__ = ("_excluded", "_shared")
@@ -262,13 +272,7 @@ class TallyDifference:
         counts[rows] -= excluded.astype(np.int32)
         return counts
 
-    def by_value(self, column: LabelColumn) -> Counts:
-        """The count for each code of the label; rows without the label count nowhere. Do not write to it."""
-        found = self.by_value_if_any(column)
-        return np.zeros(column.width, np.int32) if found is None else found
-
     def by_value_if_any(self, column: LabelColumn) -> Counts | None:
-        """The count for each code of the label; None: no pod is on a row with the label."""
         found = self._shared.by_value_if_any(column)
         excluded = None if found is None else self._excluded.by_value_if_any(column)
         if found is None or excluded is None:

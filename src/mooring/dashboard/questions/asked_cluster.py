@@ -7,9 +7,12 @@ They are encoded later, while the scheduler goes on.
     {"question": ..., "settings": ..., ...}      the first line
     Node {"metadata": ...}                       objects that the scheduler knows, by kind
     + {"apiVersion": ..., "kind": ...}           objects that it does not watch, as an API server shows them
+
+`received` makes the cluster of these lines, in the process that answers.
 """
 
 import json
+import os
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,16 +20,25 @@ from typing import Any
 import msgspec
 
 from mooring.api.json_objects import JsonObject
-from mooring.api.kinds import BY_STRUCT
+from mooring.api.kinds import BY_STRUCT, KINDS
 from mooring.dashboard.interfaces import AskedChanges, ExplainPod, Question, RejectionsOnNode
-from mooring.framework.config.settings import settings_object
+from mooring.framework import config as configuration
+from mooring.framework.config.feature_gates import parse_gates
+from mooring.framework.config.settings import read_settings, settings_object
 from mooring.framework.config.types import KubeSchedulerConfiguration
-from mooring.framework.profile.registry import Registry
+from mooring.framework.profile.registry import Registry, load_file
+from mooring.inputs.documents import ManifestFile
+from mooring.inputs.dump_header import DumpHeader
+from mooring.inputs.field_checks import Validation
+from mooring.inputs.loaded_cluster import LoadedCluster
+from mooring.inputs.manifests import Manifests, ReadOptions, read_files
 from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
-from mooring.queue.queue_record import WaitingPodRecord
+from mooring.model.workloads import Workload
+from mooring.queue.queue_record import QueueRecord, WaitingPodRecord
 from mooring.scheduler.scheduler import Scheduler
 from mooring.serve.cache_debugger import waiting_record
+from mooring.state.scheduler_assembly import all_plugins
 
 UNWATCHED = b"+"
 """The mark of a line with an object that the scheduler does not watch."""
@@ -134,3 +146,56 @@ def _header(scheduler: Scheduler, asked: AskedScheduler, question: Question) -> 
     else:
         header.changes = question
     return header
+
+
+def read_header(line: bytes) -> QuestionHeader:
+    return msgspec.json.decode(line, type=QuestionHeader)
+
+
+def received(header: QuestionHeader, lines: Iterable[bytes]) -> LoadedCluster:
+    """The cluster of the lines. Raises ConfigError, RegistryError."""
+    objects, written = _objects(lines)
+    more = _read(written, objects)
+    there = {(type(item).__name__, item.key) for item in objects}
+    objects += [each.object for each in more.objects if (each.kind, each.object.key) not in there]
+    settings = read_settings(header.settings, os.devnull)
+    assert settings is not None, "the parent has written them"
+    gates = parse_gates(settings.gates_text)
+    registry = all_plugins()
+    for file in header.plugin_files:
+        load_file(registry, file)
+    return LoadedCluster(
+        objects,
+        configuration.from_object(settings.configuration, feature_gates=gates),
+        registry,
+        gates,
+        [each.object for each in more.workloads if isinstance(each.object, Workload)],
+        events=more.events,
+        queue=QueueRecord(pods=(header.waiting,)) if header.waiting is not None else None,
+    )
+
+
+def _objects(lines: Iterable[bytes]) -> tuple[list[KubeObject], list[bytes]]:
+    """Typed objects, and others as they are written."""
+    decoders: dict[bytes, msgspec.json.Decoder[Any]] = {
+        kind.encode(): msgspec.json.Decoder(spec.struct) for kind, spec in KINDS.items()
+    }
+    objects: list[KubeObject] = []
+    written: list[bytes] = []
+    for line in lines:
+        kind, _, body = line.partition(b" ")
+        if kind == UNWATCHED:
+            written.append(body)
+        else:
+            objects.append(decoders[kind].decode(body))
+    return objects, written
+
+
+def _read(written: list[bytes], objects: list[KubeObject]) -> Manifests:
+    """Objects that the scheduler does not watch, as commands read them. Pods of workloads are all there: none is created."""
+    if not written:
+        return Manifests()
+    text = b'{"apiVersion":"v1","kind":"List","items":[%s]}' % b",".join(written)
+    header = DumpHeader(has_all_pods=True)
+    options = ReadOptions(objects, Validation.IGNORE, header=header)
+    return read_files([ManifestFile("the cluster", text)], options)

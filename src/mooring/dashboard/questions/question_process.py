@@ -70,7 +70,7 @@ def answered(lines: BinaryIO, answer: Answer) -> tuple[int, Any]:
 def answer_to(lines: BinaryIO) -> dict[str, Any]:
     """The answer of the command that asks the same. Imports follow the question: those of a simulation take a fifth of a
     second."""
-    from mooring.dashboard.questions.received_cluster import read_header, received
+    from mooring.dashboard.questions.asked_cluster import read_header, received
 
     header = read_header(lines.readline())
     loaded = received(header, _whole(lines))

@@ -1,7 +1,7 @@
 """How plugins are called: the one place where calls are measured, or not.
 
 Every call of a plugin goes through the caller of its profile. It is chosen when the scheduler is built: this one, or
-one that measures (metered_caller.py). Where attempts are traced (traced_caller.py), an attempt that is sampled has a
+one that measures. Where attempts are traced (both in observing_callers.py), an attempt that is sampled has a
 caller of its own, from its first extension point to the last one of its binding cycle. Other code does not ask whether
 something is measured, except for speed (`measures`).
 """

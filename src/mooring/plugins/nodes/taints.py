@@ -42,23 +42,28 @@ CORDONED = Taint(key="node.kubernetes.io/unschedulable", effect=NO_SCHEDULE)
 so that pods of DaemonSets go to cordoned nodes."""
 
 
-class NodeUnschedulable(PreFilterPlugin, FilterPlugin):
-    """Looks at spec.unschedulable, which is set before the controller adds the taint."""
+class _TolerationPlugin(PreFilterPlugin, FilterPlugin):
+    """A filter that goes by tolerations and facts of a node, so it has nothing to prepare."""
 
-    name = "NodeUnschedulable"
     skips_resizes = True
     is_same_in_all_profiles = True
     reads_other_nodes = False
+
+    @reads(Reads.SHAPE, PodPart.TOLERATIONS)
+    def pre_filter(self, context: SchedulingContext) -> None:
+        """Nothing to prepare: upstream's PreFilter skips only pods whose resize is deferred."""
+
+
+class NodeUnschedulable(_TolerationPlugin):
+    """Looks at spec.unschedulable, which is set before the controller adds the taint."""
+
+    name = "NodeUnschedulable"
 
     def events(self) -> Sequence[Registration]:
         return (
             Registration(ClusterEvent(NODE, Action.ADD | Action.UPDATE_NODE_TAINT), _node_opened),
             Registration(ClusterEvent(TARGET_POD, Action.UPDATE_POD_TOLERATION), _tolerates_now),
         )
-
-    @reads(Reads.SHAPE, PodPart.TOLERATIONS)
-    def pre_filter(self, context: SchedulingContext) -> None:
-        """Nothing to prepare: upstream's PreFilter skips only pods whose resize is deferred."""
 
     @reads(Reads.NODE, PodPart.TOLERATIONS)
     def filter(self, context: SchedulingContext, rows: Rows) -> Codes | None:
@@ -84,14 +89,11 @@ def _tolerates_now(pod: Pod, change: Change) -> bool:
     return new is not None and new.shape.tolerance.covers(CORDONED)
 
 
-class TaintToleration(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin):
+class TaintToleration(_TolerationPlugin, PreScorePlugin, ScorePlugin):
     """Filter for NoSchedule and NoExecute, Score for PreferNoSchedule. Lists of taints are interned by the table."""
 
     name = "TaintToleration"
-    skips_resizes = True
     needs = (Need("score", "preScore", 'failed to read "PreScoreTaintToleration" from cycleState: not found'),)
-    is_same_in_all_profiles = True
-    reads_other_nodes = False
 
     def __init__(self, args: Any, handle: Handle) -> None:
         del args
@@ -102,10 +104,6 @@ class TaintToleration(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin
             Registration(ClusterEvent(NODE, Action.ADD | Action.UPDATE_NODE_TAINT), self._node_tolerable),
             Registration(ClusterEvent(TARGET_POD, Action.UPDATE_POD_TOLERATION)),
         )
-
-    @reads(Reads.SHAPE, PodPart.TOLERATIONS)
-    def pre_filter(self, context: SchedulingContext) -> None:
-        """Nothing to prepare, as in NodeUnschedulable."""
 
     @reads(Reads.NODE, PodPart.TOLERATIONS)
     def filter(self, context: SchedulingContext, rows: Rows) -> Codes | None:

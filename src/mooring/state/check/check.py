@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator
 from mooring.model.meta import KubeObject
 from mooring.scheduler.inputs import Input
 from mooring.scheduler.scheduler import Scheduler
-from mooring.state.check.claim_differences import compare_devices, compare_groups, compare_nominated, compare_volumes
 from mooring.state.check.decisions import DecisionComparison
 from mooring.state.check.found_difference import Findings, StateDifference
 from mooring.state.check.fresh_scheduler import FreshScheduler, KnownObjects
@@ -20,7 +19,14 @@ from mooring.state.check.object_differences import (
     compare_pods,
     compare_queue,
 )
-from mooring.state.check.table_differences import compare_tables, compare_tallies
+from mooring.state.check.table_differences import (
+    compare_devices,
+    compare_groups,
+    compare_nominated,
+    compare_tables,
+    compare_tallies,
+    compare_volumes,
+)
 
 # ---- All comparisons of a running scheduler with a fresh one, in the order in which one fault explains the next.
 

@@ -7,10 +7,9 @@ from pathlib import Path
 import pytest
 
 from mooring.apiclient.connection_settings import ConnectionSettings
-from mooring.app import real_use_readings
-from mooring.app.real_use_readings import STALE_READINGS, RealUseReadings
+from mooring.inputs import real_use
 from mooring.inputs.input_errors import InputError
-from mooring.inputs.real_use import InUse, RealUse
+from mooring.inputs.real_use import STALE_READINGS, InUse, RealUse, RealUseReadings
 from mooring.kit.logs import Log
 
 FOUND = {"n": InUse(1000, 1 << 30)}
@@ -27,7 +26,7 @@ def test_failures_are_logged_once_and_figures_go_after_a_while(
             raise answer
         return answer
 
-    monkeypatch.setattr(real_use_readings, "read_node_use", read)
+    monkeypatch.setattr(real_use, "read_node_use", read)
     use = RealUseReadings("metrics-server", ConnectionSettings("https://127.0.0.1:1"), Log(logging.getLogger("use")))
     seen = []
     with caplog.at_level(logging.INFO):
