@@ -6,6 +6,7 @@ from typing import Any
 
 from mooring.answers.trial.changing_cluster import ChangingCluster, moment_of
 from mooring.answers.trial.changing_nodes import cordon, drain, remove_nodes
+from mooring.answers.trial.node_prices import NO_PRICES, unpriced
 from mooring.answers.what_if.difference import WhatIf, difference
 from mooring.answers.what_if.node_changes import add_nodes, label, taint
 from mooring.answers.what_if.targets import nodes_of, reject
@@ -17,14 +18,20 @@ from mooring.inputs.configuration_files import configuration_of
 from mooring.inputs.field_checks import Validation
 from mooring.inputs.input_errors import InputError
 from mooring.inputs.loaded_cluster import Config, LoadedCluster
-from mooring.kit.words import count, did_you_mean, similar
+from mooring.inputs.offers.price_list import PriceList
+from mooring.kit.words import count, did_you_mean, similar, some
 
 Change = tuple[str, Any]
 """The name of a change and its value: the text that the option of that name takes on the command line, or a dictionary
 instead of a file."""
 
 
-def what_if(loaded: LoadedCluster, changes: Iterable[Change], validation: Validation = Validation.STRICT) -> WhatIf:
+def what_if(
+    loaded: LoadedCluster,
+    changes: Iterable[Change],
+    validation: Validation = Validation.STRICT,
+    prices: PriceList = NO_PRICES,
+) -> WhatIf:
     """The difference that changes make, each after the one before it has come to rest.
 
         what_if(loaded, [("drain", "topology.kubernetes.io/zone=a"), ("add-nodes", "3=node-7")])
@@ -33,7 +40,7 @@ def what_if(loaded: LoadedCluster, changes: Iterable[Change], validation: Valida
     fields of manifests that changes name. Raises InputError for a change that cannot be made, ConfigError for a configuration
     of the cluster that cannot be built.
     """
-    return what_if_after(ChangingCluster(loaded, validation), changes)
+    return what_if_after(ChangingCluster(loaded, validation, prices=prices), changes)
 
 
 def what_if_after(cluster: ChangingCluster, changes: Iterable[Change]) -> WhatIf:
@@ -48,6 +55,7 @@ def what_if_after(cluster: ChangingCluster, changes: Iterable[Change]) -> WhatIf
         _make(cluster, name, value)
         cluster.settle()
     cluster.note_faults()
+    _note_prices(cluster)
     return difference([described(*change) for change in wanted], before, cluster, moment_of(cluster))
 
 
@@ -111,3 +119,11 @@ def _note_input(cluster: ChangingCluster) -> None:
     lost = sum(len(table.pods_on[row]) for row in table.row_book.values() if not table.alive[row])
     if lost:
         cluster.note(f"{count(lost, 'pod')} on nodes that are not in the input")
+
+
+def _note_prices(cluster: ChangingCluster) -> None:
+    """Note which nodes have no price, if others have one or prices were given."""
+    nodes = cluster.driver.nodes()
+    missing = unpriced(nodes, cluster.prices)
+    if missing and (cluster.prices.by_name or cluster.prices.rows or len(missing) < len(nodes)):
+        cluster.note(f"no costs: {count(len(missing), 'node')} without a price ({some(missing)})")

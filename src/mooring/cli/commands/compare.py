@@ -11,7 +11,7 @@ import yaml
 from mooring.answers.compare.comparing import CLUSTER, DEFAULT, config_name
 from mooring.answers.compare.comparing import compare as compare_runs
 from mooring.cli.answering import ClusterSource, ShownAnswer, asks_cluster, own_output, shows_answer, tell_notes, warn
-from mooring.cli.options import chosen_gates, configured, enable_loaded, file_option, registry_with
+from mooring.cli.options import PRICES, chosen_gates, configured, enable_loaded, file_option, registry_with
 from mooring.cli.refusal import refusals, refuse
 from mooring.cli.terminal import LateBar
 from mooring.framework.config import ConfigError, KubeSchedulerConfiguration
@@ -65,7 +65,7 @@ Exit status:
 @file_option("--arrivals", "Pods that arrive over time (YAML or CSV, see docs/simulation.md).")
 @file_option("--generate", "Generate nodes, and pods that arrive over time (docs/simulation.md).")
 @click.option("--until", metavar="DURATION", help="Stop each run after this much simulated time: 90s, 24h.")
-@file_option("--prices", "What nodes cost an hour, by instance type or name (YAML).")
+@file_option("--prices", f"What nodes cost an hour, {PRICES}")
 @click.option("--processes", type=click.IntRange(1), help="How many processes to use.  [default: one for each core]")
 @click.option("--dask", metavar="ADDRESS", help="Run on this Dask cluster (tcp://...). Needs mooring[dask].")
 @file_option("--results", "Write a row for each run (.csv or .parquet); runs it has are not repeated.")

@@ -16,12 +16,14 @@ from typing import Any
 
 import msgspec
 
+from mooring.answers.trial.node_prices import NO_PRICES
 from mooring.api.json_objects import JsonObject
 from mooring.api.kinds import BY_STRUCT
 from mooring.dashboard.interfaces import AskedChanges, ExplainPod, Question, RejectionsOnNode
 from mooring.framework.config.settings import settings_object
 from mooring.framework.config.types import KubeSchedulerConfiguration
 from mooring.framework.profile.registry import Registry
+from mooring.inputs.offers.price_list import PriceList
 from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
 from mooring.queue.queue_record import WaitingPodRecord
@@ -44,14 +46,19 @@ class AskedScheduler:
     config: KubeSchedulerConfiguration
     gates: Mapping[str, bool] | None = None
     plugin_files: Sequence[str] = ()
+    prices: PriceList = NO_PRICES
+    """Prices of nodes beside those that nodes tell themselves, for the costs of changes."""
 
     @staticmethod
     def of(
-        config: KubeSchedulerConfiguration, gates: Mapping[str, bool] | None, registry: Registry | None
+        config: KubeSchedulerConfiguration,
+        gates: Mapping[str, bool] | None,
+        registry: Registry | None,
+        prices: PriceList = NO_PRICES,
     ) -> "AskedScheduler":
         """A scheduler with the plugins that the registry has from files."""
         files = registry.files.values() if registry is not None else ()
-        return AskedScheduler(config, gates, list(dict.fromkeys(files)))
+        return AskedScheduler(config, gates, list(dict.fromkeys(files)), prices)
 
 
 class QuestionHeader(msgspec.Struct):
@@ -64,6 +71,7 @@ class QuestionHeader(msgspec.Struct):
     changes: AskedChanges | None = None
     waiting: WaitingPodRecord | None = None
     """Record of the pod that is asked about, with the data that only the running scheduler has."""
+    prices: PriceList = NO_PRICES
 
 
 @dataclass(slots=True)
@@ -124,7 +132,7 @@ def _encoded(document: Any) -> bytes:
 def _header(scheduler: Scheduler, asked: AskedScheduler, question: Question) -> QuestionHeader:
     """First line for the process that answers: settings, plugin files and the question. A question about a pod also gets its
     record in the queue."""
-    header = QuestionHeader(settings_object(asked.config, asked.gates), list(asked.plugin_files))
+    header = QuestionHeader(settings_object(asked.config, asked.gates), list(asked.plugin_files), prices=asked.prices)
     if isinstance(question, ExplainPod):
         header.explain = question
         pod = scheduler.pods.get(f"{question.namespace}/{question.name}")
