@@ -29,6 +29,7 @@ from mooring.inputs.arrivals import PlannedChange, arrivals_of
 from mooring.inputs.input_errors import InputError
 from mooring.inputs.load_plan import read_load_plan
 from mooring.inputs.loaded_cluster import LoadedCluster
+from mooring.inputs.offers.price_list import PriceList
 from mooring.kit.version import VERSION
 from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
@@ -55,7 +56,7 @@ def pending(name: str, **rest: Any) -> Pod:
 def test_the_figures_of_pods_that_arrive_at_once() -> None:
     nodes = [a_node(f"n-{i}", cpu="4", memory="8Gi") for i in range(2)]
     pods = [pending("a", cpu="3", priority=1), pending("b", cpu="3"), pending("c", cpu="3")]
-    figures = at_once(*nodes, *pods, prices={"n-0": 1.5, "n-1": 2.0}).figures
+    figures = at_once(*nodes, *pods, prices=PriceList({"n-0": 1.5, "n-1": 2.0})).figures
     assert (figures.pods, figures.placed, figures.pending, figures.preempted) == (3, 2, 1, 0)
     assert [(each.priority, each.bound, each.pending, each.preempted) for each in figures.waits_by_priority] == [
         (1, 1, 0, 0),
@@ -85,7 +86,7 @@ def test_the_digest_of_inputs_changes_with_each_of_them() -> None:
         RunInputs(items[:1]).digest("1"),
         RunInputs(items, []).digest("1"),
         RunInputs(items, until_ns=1).digest("1"),
-        RunInputs(items, prices={"n": 1.0}).digest("1"),
+        RunInputs(items, prices=PriceList({"n": 1.0})).digest("1"),
         RunInputs(items, gates={"GenericWorkload": True}).digest("1"),
     ]
     assert len({*digests}) == len(digests) and {len(each) for each in digests} == {16}
@@ -291,7 +292,9 @@ HOUR: dict[str, Any] = {"at": 0, "name": "job", "cpu": "2", "memory": "2Gi", "ru
 def test_the_figures_of_a_day() -> None:
     """Two hours of two nodes: a pod takes half of one of them for an hour, and a giant fits nowhere."""
     nodes = [a_node("large", cpu="4", memory="8Gi"), a_node("small", cpu="1", memory="8Gi")]
-    found = a_day(*nodes, pending("giant", cpu="64", priority=5), entries=[HOUR], prices={"large": 3, "small": 1})
+    found = a_day(
+        *nodes, pending("giant", cpu="64", priority=5), entries=[HOUR], prices=PriceList({"large": 3, "small": 1})
+    )
     figures = found.figures
     assert (figures.pods, figures.placed, figures.pending, figures.preempted) == (2, 1, 1, 0)
     assert figures.simulated_seconds == 7200.0
@@ -496,11 +499,13 @@ def test_another_process_builds_the_registry_from_files(tmp_path: Path) -> None:
         "    def filter(self, pod, node): pass\n"
     )
     registry = all_plugins()
-    inputs = RunInputs([a_node("n")], plugin_files=(str(file),), registry=registry, until_ns=5, prices={"n": 1})
+    inputs = RunInputs(
+        [a_node("n")], plugin_files=(str(file),), registry=registry, until_ns=5, prices=PriceList({"n": 1})
+    )
     assert inputs.own_registry is registry
     sent: RunInputs = pickle.loads(pickle.dumps(inputs))
     assert sent.registry is None and "Mine" in sent.own_registry and "NodeResourcesFit" in sent.own_registry
-    assert (sent.until_ns, sent.prices, [item.name for item in sent.objects]) == (5, {"n": 1}, ["n"])
+    assert (sent.until_ns, sent.prices, [item.name for item in sent.objects]) == (5, PriceList({"n": 1}), ["n"])
 
 
 # ---- processes

@@ -8,9 +8,11 @@ from hypothesis import strategies as st
 
 from build import a_node, a_pod
 from mooring.answers.experiments.compared_run import NodesInUse
-from mooring.answers.trial.node_prices import node_prices, prices_of, read_prices
+from mooring.answers.trial.node_prices import node_prices
 from mooring.cluster.cluster import Cluster
 from mooring.inputs.input_errors import InputError
+from mooring.inputs.offers.price_files import prices_of, read_prices
+from mooring.inputs.offers.price_list import PriceList
 from mooring.model.pod import Pod
 
 OWNER = {
@@ -53,7 +55,7 @@ def test_time_in_use_and_its_twin(steps: list[tuple[int, int, bool, int]]) -> No
 def test_prices_are_by_name_or_instance_type_or_on_the_nodes_themselves() -> None:
     label = {"node.kubernetes.io/instance-type": "m5.large"}
     nodes = [a_node("a", labels=label), a_node("b", labels=label), a_node("c", labels={"mooring.dev/price": "0.5"})]
-    assert node_prices(nodes, {"m5.large": 0.1, "b": 0.2}) == {"a": 0.1, "b": 0.2, "c": 0.5}
+    assert node_prices(nodes, PriceList({"m5.large": 0.1, "b": 0.2})) == {"a": 0.1, "b": 0.2, "c": 0.5}
     assert node_prices(nodes[:2], None) == {}, "no price at all is no problem"
     assert node_prices(nodes[2:], None) == {"c": 0.5}
     nodes[2].metadata.annotations = {"mooring.dev/price": "0.7"}
@@ -63,7 +65,7 @@ def test_prices_are_by_name_or_instance_type_or_on_the_nodes_themselves() -> Non
 def test_prices_of_some_nodes_only_are_refused() -> None:
     nodes = [a_node("a"), a_node("b", labels={"mooring.dev/price": "cheap"}), a_node("c")]
     with pytest.raises(InputError) as caught:
-        node_prices(nodes, {"a": 1})
+        node_prices(nodes, PriceList({"a": 1}))
     assert str(caught.value) == (
         "prices: no price for 2 nodes: b, c; add them by instance type (the label node.kubernetes.io/instance-type) "
         "or by name, or give the nodes a label mooring.dev/price"
@@ -74,7 +76,7 @@ def test_a_file_of_prices(tmp_path: Path) -> None:
     path = tmp_path / "prices.yaml"
     for text in ("m5.large: 0.1\nc: 2\n", "prices: {m5.large: 0.1, c: 2}"):
         path.write_text(text)
-        assert read_prices(str(path)) == {"m5.large": 0.1, "c": 2.0}
+        assert read_prices(str(path)).by_name == {"m5.large": 0.1, "c": 2.0}
 
 
 WRONG = {
@@ -154,8 +156,8 @@ def test_prices_on_some_nodes_only_are_refused_and_on_none_are_not() -> None:
     with pytest.raises(InputError, match=r"^prices: no price for 1 node: a; add them by instance type"):
         node_prices(nodes, None)
     with pytest.raises(InputError, match=r"^prices: no price for 1 node: a; add them by instance type"):
-        node_prices(nodes[:1], {})
-    assert node_prices(nodes[:1], None) == node_prices([], {}) == {}
+        node_prices(nodes[:1], PriceList({}))
+    assert node_prices(nodes[:1], None) == node_prices([], PriceList({})) == {}
 
 
 @pytest.mark.parametrize(
@@ -185,7 +187,7 @@ def test_prices_have_limits_and_may_be_of_a_type_called_prices() -> None:
 def test_a_file_of_prices_has_a_mebibyte_at_most(tmp_path: Path) -> None:
     path = tmp_path / "prices.yaml"
     path.write_text("a: 1\n" + "#" * ((1 << 20) - 5))
-    assert read_prices(str(path)) == {"a": 1.0}
+    assert read_prices(str(path)).by_name == {"a": 1.0}
     path.write_text("a: 1\n" + "#" * ((1 << 20) - 4))
     with pytest.raises(InputError) as caught:
         read_prices(str(path))
@@ -203,8 +205,8 @@ def test_a_fault_of_the_yaml_has_its_place(tmp_path: Path) -> None:
 def test_of_a_type_that_is_written_twice_the_last_price_counts(tmp_path: Path) -> None:
     path = tmp_path / "prices.yaml"
     path.write_text("a: 1\na: 2\n")
-    assert read_prices(str(path)) == {"a": 2.0}
+    assert read_prices(str(path)).by_name == {"a": 2.0}
 
 
 def test_a_price_of_the_empty_name_is_for_no_node() -> None:
-    assert node_prices([a_node("a", labels={"mooring.dev/price": "2"})], {"": 5.0}) == {"a": 2.0}
+    assert node_prices([a_node("a", labels={"mooring.dev/price": "2"})], PriceList({"": 5.0})) == {"a": 2.0}

@@ -7,6 +7,7 @@ import pytest
 from mooring.answers.what_if.difference import WhatIf
 from mooring.answers.what_if.question import Change, described, what_if
 from mooring.inputs.input_errors import InputError
+from mooring.inputs.offers.price_list import PriceList
 from what_if_building import (
     ZONE,
     a_budget,
@@ -294,5 +295,27 @@ def test_the_price_of_nodes_is_told_with_its_unit_if_all_nodes_have_one() -> Non
     answer = ask(*nodes, changes=[("remove-nodes", "a-1")])
     told = "Nodes cost 0.8 an hour before and 0.4 an hour after: 0.4 less an hour, 292 less a month (730 hours)."
     assert told in answer.summary()
-    assert answer.to_dict()["cost"] == {"before": 0.8, "after": 0.4, "difference": -0.4, "differenceAMonth": -292}
-    assert "cost" not in ask(*nodes, *NODES[2:], changes=[("remove-nodes", "a-1")]).to_dict()
+    assert answer.to_dict()["cost"] == {
+        "before": 0.8,
+        "after": 0.4,
+        "difference": -0.4,
+        "differenceAMonth": -292,
+        "idleBefore": 0.8,
+        "idleAfter": 0.4,
+    }
+    some = ask(*nodes, *NODES[2:], changes=[("remove-nodes", "a-1")])
+    assert "cost" not in some.to_dict()
+    assert some.notes == ["no costs: 1 node without a price (b-1)"]
+
+
+def test_idle_capacity_costs_what_neither_cpu_nor_memory_is_requested_of() -> None:
+    """The node has 4 CPUs and costs 1; a pod requests 1 CPU, then one requests 3."""
+    small, large = (a_running_pod(name, "a-1", cpu=cpu) for name, cpu in (("small", "1"), ("large", "3")))
+    prices = PriceList({"a-1": 1.0, "a-2": 2.0}, unit="EUR an hour")
+    answer = what_if(a_cluster(*NODES[:2], small, large), [("delete", "pod/default/large")], prices=prices)
+    assert "Nodes cost 3 EUR an hour, before and after." in answer.summary()
+    assert "Idle capacity costs 2 EUR an hour before and 2.75 EUR an hour after." in answer.summary()
+    assert answer.to_dict()["cost"]["priceUnit"] == "EUR an hour"
+    cordoned = what_if(a_cluster(*NODES[:2], small), [("cordon", "a-2"), ("remove-nodes", "a-2")], prices=prices)
+    told = "Nodes cost 3 EUR an hour before and 1 EUR an hour after: 2 EUR less an hour, 1,460 EUR less a month (730 hours)."
+    assert told in cordoned.summary()

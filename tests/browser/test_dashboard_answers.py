@@ -11,12 +11,15 @@ from mooring.dashboard.questions.asked_cluster import AskedScheduler
 from mooring.dashboard.questions.child_questions import ChildQuestions
 from mooring.dashboard.serving.api_paths import DashboardParts
 from mooring.framework.config import default
-from shown_cluster import ShownCluster, ShownDashboard, shown
+from mooring.inputs.offers.price_list import PriceList
+from shown_cluster import TYPES, ShownCluster, ShownDashboard, shown
 from watched_page import Opener, WatchedPage
 
 pytest_plugins = ["browser_fixtures"]
 pytestmark = pytest.mark.slow
 of_five_nodes = pytest.mark.parametrize("dashboard", [5], ids=["5 nodes"], indirect=True)
+PRICES = PriceList(dict.fromkeys(TYPES, 0.1), unit="EUR an hour")
+"""All nodes have the same price, so that sums are easy to check."""
 ANSWER_MS = 60_000
 """How long a question may take: the limit of the server."""
 
@@ -41,8 +44,8 @@ done: list[tuple[str, str]] = []
 def dashboard(request: pytest.FixtureRequest) -> Iterator[ShownDashboard]:
     def parts() -> DashboardParts:
         source = ShownCluster(request.param)
-        questions = ChildQuestions(source, lambda: AskedScheduler(default()))
-        return DashboardParts(source, "0.0.0", questions, NotedDoings(done))
+        questions = ChildQuestions(source, lambda: AskedScheduler(default(), prices=PRICES))
+        return DashboardParts(source, "0.0.0", questions, NotedDoings(done), prices=PRICES)
 
     with shown(parts) as dashboard:
         yield dashboard
@@ -58,6 +61,26 @@ def ask_what_if(watched: WatchedPage, *changes: tuple[str, str]) -> None:
         page.locator(".add-change .wide :is(input, textarea)").fill(value)
         page.get_by_role("button", name="Add", exact=True).click()
     page.get_by_role("button", name="Show the difference").click()
+
+
+@of_five_nodes
+def test_money_is_on_the_page_of_the_cluster_of_a_node_and_of_an_answer(
+    dashboard: ShownDashboard, open_page: Opener
+) -> None:
+    watched = open_page(dashboard)
+    page = watched.page
+    watched.go("cluster")
+    expect(page.locator(".summary")).to_contain_text(re.compile(r"; 0\.5 EUR an hour, 0\.\d+ EUR of it idle$"))
+    page.get_by_role("button", name="Table").click()
+    expect(page.get_by_role("button", name="Price an hour")).to_be_visible()
+    assert page.get_by_role("cell", name="0.1 EUR", exact=True).count() == 5
+    watched.go("cluster/node/node-1")
+    expect(page.get_by_text("The node costs 0.1 EUR an hour.")).to_be_visible()
+    ask_what_if(watched, ("Add nodes", "2=node-0"))
+    told = page.get_by_text(
+        "Nodes cost 0.5 EUR an hour before and 0.7 EUR an hour after: 0.2 EUR more an hour, 146 EUR"
+    )
+    expect(told).to_be_visible(timeout=ANSWER_MS)
 
 
 def test_a_pending_pod_has_reasons_and_cures(dashboard: ShownDashboard, open_page: Opener) -> None:

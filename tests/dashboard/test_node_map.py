@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from build import a_cluster, a_node, a_pod
 from mooring.cluster.cluster import Cluster
 from mooring.dashboard.slices import at_once
-from mooring.dashboard.views.node_map import MAX_LABELS, MappedNodes, NodeMap, map_nodes, shares, use_of
+from mooring.dashboard.views.node_map import MAX_LABELS, MappedNodes, NodeMap, ShownCost, map_nodes, shares, use_of
+from mooring.inputs.offers.price_list import PriceList, PriceRow
 from mooring.model.meta import Condition
 from mooring.model.names import HOSTNAME, ZONE
 from mooring.model.node import Node
@@ -120,6 +121,20 @@ def test_nodes_that_are_not_ready_or_keep_pods_away() -> None:
         a_node("soft", taints=["k:PreferNoSchedule"]),
     )
     assert (found.not_ready, found.tainted) == ([1], [2])
+
+
+def test_prices_and_costs_of_nodes() -> None:
+    """Four CPUs each: nothing is idle of a full node, a quarter of the second, all of the third; the last has no price."""
+    nodes = [a_node(f"n{i}", cpu="4", memory="8Gi", labels={"type": "m5"} if i < 2 else {}) for i in range(4)]
+    nodes[2].metadata.annotations = {"mooring.dev/price": "0.5"}
+    pods = [a_pod("full", cpu="4", nodeName="n0"), a_pod("most", cpu="1", memory="6Gi", nodeName="n1")]
+    cluster = a_cluster(*nodes, *pods)
+    prices = PriceList({"n1": 2.0}, [PriceRow(4.0, by="metadata.labels.type", value="m5")], "EUR an hour")
+    found = at_once(map_nodes(cluster.nodes, 1, prices=prices))
+    assert (found.map.prices, found.map.price_unit) == ([4.0, 2.0, 0.5, None], "EUR an hour")
+    assert use_of(cluster.nodes, found, "").cost == ShownCost(6.5, 1.0, 3)
+    assert map_of(a_node("n")).prices == [], "no price is known"
+    assert use_of(cluster.nodes, mapped(a_cluster(a_node("n"))), "").cost is None
 
 
 def test_only_some_extended_resources_are_shown_those_of_most_nodes() -> None:

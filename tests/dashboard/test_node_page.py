@@ -50,6 +50,8 @@ def test_a_node_shows_what_it_has_and_who_is_there() -> None:
             },
         ],
         "total": 2,
+        "price": None,
+        "priceUnit": "",
     }
 
 

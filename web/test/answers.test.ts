@@ -5,7 +5,7 @@ import { KINDS, moved, obstacleOf, problemOf } from "../src/pages/changes.ts";
 import { groupVerdict, lead, tellingPlugins } from "../src/pages/explanation.tsx";
 import { describeNode, meanShare, search, summarise } from "../src/pages/node_facts.ts";
 import { sortedRows } from "../src/pages/node_table.tsx";
-import { podChanges, verdictOf } from "../src/pages/what_if_answer.tsx";
+import { costChange, podChanges, verdictOf } from "../src/pages/what_if_answer.tsx";
 import { bothSides, differenceText } from "../src/pages/what_if_map.tsx";
 
 const USE = { nodes: 1, cordonedNodes: 0, pods: 0, resources: {} };
@@ -16,6 +16,14 @@ const ANSWER: WhatIf = {
   pending: [{ namespace: "s", name: "p", from: "a", message: "why", wasPending: false, isNew: false }, { namespace: "s", name: "q", from: "", message: "", wasPending: true, isNew: false }],
   utilisation: { total: { before: USE, after: USE }, zones: [], pools: [] },
 };
+
+test("money of an answer has the words of the command", () => {
+  const cost = { before: 0.8, after: 0.4, difference: -0.4, differenceAMonth: -292, idleBefore: 0.5, idleAfter: 0.25, priceUnit: "EUR an hour" };
+  const told = "Nodes cost 0.8 EUR an hour before and 0.4 EUR an hour after: 0.4 EUR less an hour, 292 EUR less a month (730 hours).";
+  assert.equal(costChange({ ...ANSWER, cost }), `${told} Idle capacity costs 0.5 EUR an hour before and 0.25 EUR an hour after.`);
+  assert.match(costChange({ ...ANSWER, cost: { ...cost, after: 0.8, difference: 0 } }), /^Nodes cost 0\.8 EUR an hour, before and after\. Idle/);
+  assert.equal(costChange(ANSWER), "");
+});
 
 test("a group is pending as one", () => {
   const group: GroupExplanation = {
@@ -77,6 +85,11 @@ test("a node is described by what it has", () => {
   assert.equal(describeNode(NODES, NODE_USE, 0, "zone"), "n1: cpu 50 %, 1 pod, x");
   assert.equal(describeNode(NODES, NODE_USE, 1, "zone"), "n2‹U+202E›: cpu 10 %, gpu 100 %, 300 pods, unschedulable, tainted");
   assert.equal(summarise(NODES, NODE_USE, "cpu"), "2 nodes, 301 pods, cpu requested 30 % on average, 1 unschedulable, 1 tainted");
+  const priced = { ...NODES, prices: [0.1, null], priceUnit: "EUR an hour" };
+  const used = { ...NODE_USE, cost: { total: 0.1, idle: 0.05, nodes: 1 } };
+  assert.equal(describeNode(priced, used, 0, "zone"), "n1: cpu 50 %, 1 pod, 0.1 EUR an hour, x");
+  assert.match(summarise(priced, used, "cpu"), /; 0\.1 EUR an hour, 0\.05 EUR of it idle \(1 node of 2 with a price\)$/);
+  assert.match(summarise({ ...priced, priceUnit: "" }, { ...used, cost: { total: 12345.6, idle: 0, nodes: 2 } }, "cpu"), /; 12,346 an hour, 0 of it idle$/);
   assert.equal(meanShare(Uint8Array.of(255, 100)), 0.5);
 });
 
@@ -87,4 +100,5 @@ test("a search marks names, and the table sorts the fullest first with nodes tha
   assert.deepEqual(sortedRows(groups, null, Uint8Array.of(10, 255, 90)), [2, 0, 1]);
   assert.deepEqual(sortedRows(groups, null, Uint16Array.of(10, 255, 90)), [1, 2, 0], "255 pods are not none");
   assert.deepEqual(sortedRows(groups, Uint8Array.of(1, 0, 1), null), [0, 2]);
+  assert.deepEqual(sortedRows(groups, null, Float64Array.of(0.1, -1, 0.25)), [2, 0, 1], "a node without a price comes last");
 });

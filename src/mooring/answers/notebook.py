@@ -40,6 +40,7 @@ from mooring.inputs.input_errors import InputError
 from mooring.inputs.load_plan import read_load_plan
 from mooring.inputs.loaded_cluster import Config, Gates, LoadedCluster, Objects, Plugins, Source, Written
 from mooring.inputs.loaded_cluster import load as load_cluster
+from mooring.inputs.offers.price_files import prices_in
 from mooring.kit.words import count
 from mooring.model.node import Node
 
@@ -141,6 +142,7 @@ def _lists(value: object, item: Any, is_sized: bool) -> bool:
 FILE = "the name of a file"
 CONFIG = "the name of a file, or a KubeSchedulerConfiguration as a dictionary"
 OBJECTS = "the name of a file or folder, a Kubernetes object as a dictionary, or a list of them"
+PRICE_FILE = "the name of a file, or a dictionary of prices"
 POD_FILE = "the name of a file, or a Pod or workload as a dictionary"
 PLUGINS = "a list of plugin classes"
 POD = "the name of a pod: name or namespace/name"
@@ -219,14 +221,20 @@ class QuestionedCluster:
             return explain_pending(self.loaded, cures=cures, decisions=decisions)
         return explain_named(self.loaded, pod, cures=cures, decisions=decisions)
 
-    @asks(changes='a pair of a change and its value, such as ("drain", "node-1")')
-    def what_if(self, *changes: Change) -> WhatIf:
+    @asks(
+        changes='a pair of a change and its value, such as ("drain", "node-1")',
+        prices=PRICE_FILE,
+    )
+    def what_if(
+        self, *changes: Change, prices: Source | Mapping[str, float] | None = None, price_unit: str = ""
+    ) -> WhatIf:
         """The difference that changes make, in their order: `what_if(("drain", "node-1"), ("scale", "deployment/web=9"))`.
 
         A change is (name, value) as the options of `mooring what-if` have them: drain, cordon, uncordon, remove-nodes,
-        add-nodes, scale, apply, delete, config, taint, label. Manifests may be files or dictionaries. Raises InputError.
+        add-nodes, scale, apply, delete, config, taint, label. Manifests may be files or dictionaries. `prices` an hour are a
+        file, or a dictionary by instance type or name of a node; without them labels of nodes tell. Raises InputError.
         """
-        return what_if(self.loaded, changes)
+        return what_if(self.loaded, changes, prices=prices_in(price_unit, prices))
 
     @asks(
         pod=f"{POD_FILE}; or a pair of it and a number",
@@ -282,7 +290,7 @@ class QuestionedCluster:
     @asks(
         configs=f"a list of configurations, each of which is {CONFIG}; or a dictionary of them",
         vary="a dictionary of fields and lists of values",
-        prices="the name of a file, or a dictionary of prices",
+        prices=PRICE_FILE,
         processes="a whole number",
         dask="the address of a Dask scheduler",
         results=FILE,

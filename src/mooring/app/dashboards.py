@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 
+from mooring.answers.trial.node_prices import NO_PRICES
 from mooring.dashboard.interfaces import DashboardSource, Doings, Program, Questions, TimeLine
 from mooring.dashboard.questions.asked_cluster import AskedScheduler
 from mooring.dashboard.questions.child_questions import ChildQuestions
@@ -14,6 +15,7 @@ from mooring.dashboard.timeline.recorded_decisions import OnProgress, read_decis
 from mooring.dashboard.timeline.time_line import RecordedTimeLine, RecordingSource
 from mooring.dashboard.views.node_map import NodesInUse
 from mooring.framework.profile.registry import Registry
+from mooring.inputs.offers.price_list import PriceList
 from mooring.kit.process import run_event_loop
 from mooring.kit.version import VERSION
 from mooring.queue.entry import ReportFault
@@ -40,12 +42,15 @@ class DashboardPlan:
     timeline: TimeLine | None = None
     in_use: Callable[[], NodesInUse] | None = None
     """Returns what nodes really use; None: only requests are shown."""
+    prices: PriceList = NO_PRICES
+    """Prices of nodes beside those that nodes tell themselves."""
 
 
 def make_handler(plan: DashboardPlan, doings: Doings | None, report: ReportFault) -> DashboardHandler:
     """The handler of a dashboard. Call it on the event loop that owns the scheduler."""
     questions = None if plan.make_questions is None else plan.make_questions()
-    return DashboardHandler(DashboardParts(plan.source, VERSION, questions, doings, plan.timeline, plan.in_use), report)
+    parts = DashboardParts(plan.source, VERSION, questions, doings, plan.timeline, plan.in_use, plan.prices)
+    return DashboardHandler(parts, report)
 
 
 async def serve_dashboard(

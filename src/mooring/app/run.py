@@ -52,6 +52,7 @@ if TYPE_CHECKING:  # 40 ms of the start, where there is no dashboard
     from mooring.dashboard.questions.child_questions import ChildQuestions
     from mooring.dashboard.scheduler_source import SchedulerSource
     from mooring.dashboard.serving.dashboard_handler import DashboardHandler
+    from mooring.inputs.offers.price_list import PriceList
     from mooring.inputs.real_use import RealUse
 
 Work = Coroutine[Any, Any, None]
@@ -108,6 +109,8 @@ class RunSettings(msgspec.Struct, frozen=True):
     """Whether the pages include the dashboard."""
     use: str = ""
     """Where the map of the dashboard gets what nodes really use: as `read_node_use` takes it. Empty: from nowhere."""
+    prices: "PriceList | None" = None
+    """Prices of nodes for the dashboard, beside those that nodes tell themselves."""
     source: ConfigSource | None = None
     """The file that the configuration is from, which is read again when it changes; None: there is none."""
 
@@ -393,9 +396,11 @@ class Running:
         """Read-only: it has nothing that could carry out changes."""
         if self._shown is None:
             return None
+        from mooring.answers.trial.node_prices import NO_PRICES
         from mooring.app.dashboards import DashboardPlan, make_handler
 
-        plan = DashboardPlan(self._shown, make_questions=self._questions, in_use=self._in_use(stack))
+        prices = self._settings.prices or NO_PRICES
+        plan = DashboardPlan(self._shown, make_questions=self._questions, in_use=self._in_use(stack), prices=prices)
         return make_handler(plan, None, self._report)
 
     def _in_use(self, stack: AsyncExitStack) -> "Callable[[], RealUse] | None":
@@ -411,6 +416,7 @@ class Running:
 
     def _questions(self) -> "ChildQuestions":
         """Questions about what the scheduler knows, and about the workloads that they name: it watches no Deployments."""
+        from mooring.answers.trial.node_prices import NO_PRICES
         from mooring.dashboard.questions.asked_cluster import AskedScheduler
         from mooring.dashboard.questions.child_questions import ChildQuestions
         from mooring.dashboard.questions.unwatched_objects import workloads_at
@@ -420,7 +426,7 @@ class Running:
         workloads = workloads_at(settings.access, USER_AGENT)
         return ChildQuestions(
             self._shown,
-            lambda: AskedScheduler.of(self._config, settings.gates, settings.registry),
+            lambda: AskedScheduler.of(self._config, settings.gates, settings.registry, settings.prices or NO_PRICES),
             fetch=workloads,
             report=self._report,
         )

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 import click
 
 from mooring.api.validation.problem import Problem, show
-from mooring.cli.refusal import refuse
+from mooring.cli.refusal import refusals, refuse
 from mooring.cli.terminal import COLOR, tell
 from mooring.framework.config import KubeSchedulerConfiguration
 from mooring.framework.config.durations import Duration
@@ -115,6 +115,30 @@ real_use = click.option(
     help="Show real use beside requests: from metrics-server, the URL of a Prometheus, or a file that describes one. "
     "Decisions do not depend on it.",
 )
+PRICES = "by instance type or name (YAML), in OpenCost's CSV, or with instance types of Karpenter."
+"""The forms of the files of --prices."""
+price_unit = click.option(
+    "--price-unit", default="", metavar="TEXT", help="The unit of prices, to show beside them: 'EUR an hour'."
+)
+
+
+def prices_of_nodes(command: Any) -> Any:
+    """The options --prices and --price-unit, as one value `prices`; None: neither is given. A file that cannot be used ends
+    the command."""
+
+    @wraps(command)
+    def with_prices(*args: Any, prices: str | None, price_unit: str, **given: Any) -> Any:
+        given["prices"] = None
+        if prices or price_unit:
+            from mooring.inputs.offers.price_files import prices_in  # Hot: 20 ms of the start, and few have prices
+
+            with refusals():
+                given["prices"] = prices_in(price_unit, prices)
+        return command(*args, **given)
+
+    return file_option("--prices", f"What nodes cost an hour, {PRICES}")(price_unit(with_prices))
+
+
 tie_break = click.option(
     "--tie-break",
     "ties",

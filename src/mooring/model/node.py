@@ -31,6 +31,8 @@ class NodeSpec(Wire):
     unschedulable: bool = False
     taints: list[Taint] | None = None
     pod_preemption_policy: NodePodPreemptionPolicy | None = None
+    provider_id: str = field(default="", name="providerID")
+    """The name of the machine at its cloud. No plugin reads it; lists of prices name nodes by it."""
 
 
 class ContainerImage(Wire):

@@ -25,6 +25,16 @@ export interface NodesEvent {
   unschedulable: number[];
   notReady: number[];
   tainted: number[];
+  /** The price of an hour of each node; empty where none is known. */
+  prices?: (number | null)[];
+  priceUnit?: string;
+}
+
+/** The price of an hour of the nodes that have one, and the part of it that nothing is requested for. */
+export interface Cost {
+  total: number;
+  idle: number;
+  nodes: number;
 }
 
 export interface UseEvent {
@@ -32,6 +42,7 @@ export interface UseEvent {
   time: string;
   use: Record<string, string>;
   pods: string;
+  cost?: Cost | null;
 }
 
 export interface QueueSample {
@@ -96,6 +107,8 @@ export interface NodeDetail {
   resources: { name: string; allocatable: string; requested: string; free: string; share: number }[];
   pods: (PodRef & { priority: number; requests: Record<string, string>; phase: string; since: string })[];
   total: number;
+  price: number | null;
+  priceUnit: string;
 }
 
 export interface NodeRejections {
@@ -197,6 +210,7 @@ export interface WhatIf {
     pools: { name: string; before: Use; after: Use }[];
   };
   notes: string[];
+  cost?: { before: number; after: number; difference: number; differenceAMonth: number; idleBefore: number; idleAfter: number; priceUnit?: string };
 }
 
 export interface Change {

@@ -58,8 +58,9 @@ export function groupNodes(names: readonly string[], label: { values: string[]; 
     .sort((a, b) => Number(a.title === "") - Number(b.title === "") || collator.compare(a.title, b.title));
 }
 
-/** The groups with the largest amounts first: steps of use, where nodes without the resource come last, or numbers of pods. */
-export function fullestFirst(groups: readonly NodeGroup[], amounts: Uint8Array | Uint16Array): NodeGroup[] {
+/** The groups with the largest amounts first: steps of use, where nodes without the resource come last, numbers of pods, or
+ *  prices, where -1 is a node without one. */
+export function fullestFirst(groups: readonly NodeGroup[], amounts: Uint8Array | Uint16Array | Float64Array): NodeGroup[] {
   const none = amounts instanceof Uint8Array ? HAS_NONE : -1;
   const weight = (row: number) => (amounts[row] === none ? -1 : amounts[row]);
   return groups.map((group) => ({ ...group, rows: [...group.rows].sort((a, b) => weight(b) - weight(a)) }));

@@ -3,7 +3,7 @@
 import type { LabelColumn } from "../api/types.ts";
 import { NOT_READY, TAINTED, UNSCHEDULABLE, type NodeFacts, type NodeUse } from "../live/live_state.ts";
 import { HAS_NONE } from "../map/colours.ts";
-import { percent } from "../text/amounts.ts";
+import { money, percent } from "../text/amounts.ts";
 import { cut, plural, visible } from "../text/visible.ts";
 
 const WORDS: readonly [number, string][] = [[NOT_READY, "not ready"], [UNSCHEDULABLE, "unschedulable"], [TAINTED, "tainted"]];
@@ -26,7 +26,9 @@ export function describeNode(nodes: NodeFacts, use: NodeUse | null, row: number,
   const used = nodes.resources.filter((resource) => (use?.use.get(resource)?.[row] ?? HAS_NONE) !== HAS_NONE)
     .map((resource) => `${resource} ${stepText(use?.use.get(resource)?.[row])}`);
   const group = labelOf(nodes.labels[groupBy], row);
-  const parts = [...used, plural(use?.pods[row] ?? 0, "pod"), ...states(nodes.flags[row]), ...(group ? [cut(visible(group), 40)] : [])];
+  const price = nodes.prices?.[row];
+  const cost = typeof price === "number" ? [`${money(price, nodes.priceUnit)} an hour`] : [];
+  const parts = [...used, plural(use?.pods[row] ?? 0, "pod"), ...cost, ...states(nodes.flags[row]), ...(group ? [cut(visible(group), 40)] : [])];
   return `${cut(visible(nodes.names[row]), 60)}: ${parts.join(", ")}`;
 }
 
@@ -56,12 +58,20 @@ export function titleOf(resource: string): string {
   return resource.endsWith(" in use") ? resource : `${resource} requested`;
 }
 
+/** What the nodes and their idle capacity cost an hour, or nothing where no price is known. */
+export function costText(nodes: NodeFacts, use: NodeUse | null): string {
+  const cost = use?.cost;
+  if (!cost) return "";
+  const some = cost.nodes < nodes.names.length ? ` (${plural(cost.nodes, "node")} of ${nodes.names.length.toLocaleString("en")} with a price)` : "";
+  return `${money(cost.total, nodes.priceUnit)} an hour, ${money(cost.idle, nodes.priceUnit)} of it idle${some}`;
+}
+
 export function summarise(nodes: NodeFacts, use: NodeUse | null, resource: string): string {
   const parts = [plural(nodes.names.length, "node"), plural(totalPods(use), "pod")];
   const mean = meanShare(use?.use.get(resource));
   if (!Number.isNaN(mean)) parts.push(`${titleOf(resource)} ${percent(mean)} on average`);
   for (const [bit, word] of WORDS) if (count(nodes.flags, bit) > 0) parts.push(`${count(nodes.flags, bit).toLocaleString("en")} ${word}`);
-  return parts.join(", ");
+  return [parts.join(", "), costText(nodes, use)].filter(Boolean).join("; ");
 }
 
 /** 1 for each row whose name has the text; null where nothing is searched. */

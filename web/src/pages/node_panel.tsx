@@ -7,7 +7,7 @@ import { useFetched, useLive } from "../live/use_live.ts";
 import { Chips, pairs, PodLink, Text } from "../parts/name.tsx";
 import { Busy, ErrorNote } from "../parts/notes.tsx";
 import { Table } from "../parts/table.tsx";
-import { age, percent } from "../text/amounts.ts";
+import { age, money, percent } from "../text/amounts.ts";
 import { plural } from "../text/visible.ts";
 
 /** The panel follows its node this often. */
@@ -44,6 +44,7 @@ function NodeBody({ node }: { node: NodeDetail }) {
         { title: "Allocatable", numeric: true, cell: (resource) => resource.allocatable },
         { title: "Used", cell: (resource) => <Meter share={resource.share} /> },
       ]} />
+      {node.price !== null && <p>The node costs {money(node.price, node.priceUnit)} an hour.</p>}
       <h3>Taints</h3>
       <Chips items={node.taints.map((taint) => `${taint.key}${taint.value ? `=${taint.value}` : ""}:${taint.effect}`)} />
       {session?.canAsk && <Rejections name={node.name} />}

@@ -4,6 +4,7 @@ import { useState } from "preact/hooks";
 import type { NodeFacts, NodeUse } from "../live/live_state.ts";
 import { fullestFirst, type NodeGroup } from "../map/layout.ts";
 import { NodeLink, Text } from "../parts/name.tsx";
+import { money } from "../text/amounts.ts";
 import { plural, visible } from "../text/visible.ts";
 import { labelOf, states, stepText } from "./node_facts.ts";
 
@@ -18,7 +19,7 @@ interface NodeTableProps {
 }
 
 /** Rows in the order of the map, or by a resource or pods over all groups, the fullest first. */
-export function sortedRows(groups: readonly NodeGroup[], found: Uint8Array | null, by: Uint8Array | Uint16Array | null): number[] {
+export function sortedRows(groups: readonly NodeGroup[], found: Uint8Array | null, by: Uint8Array | Uint16Array | Float64Array | null): number[] {
   const rows = groups.flatMap((group) => group.rows).filter((row) => !found || found[row]);
   return by ? fullestFirst([{ title: "", rows }], by)[0].rows : rows;
 }
@@ -26,7 +27,8 @@ export function sortedRows(groups: readonly NodeGroup[], found: Uint8Array | nul
 export function NodeTable({ nodes, use, groups, groupBy, found }: NodeTableProps) {
   const [sort, setSort] = useState("");
   const [page, setPage] = useState(0);
-  const by = sort === "pods" ? (use?.pods ?? null) : (use?.use.get(sort.replace(/^use:/, "")) ?? null);
+  const prices = nodes.prices?.length ? nodes.prices : null;
+  const by = sort === "price" && prices ? Float64Array.from(prices, (price) => price ?? -1) : sort === "pods" ? (use?.pods ?? null) : (use?.use.get(sort.replace(/^use:/, "")) ?? null);
   const rows = sortedRows(groups, found, by);
   const pages = Math.max(1, Math.ceil(rows.length / PAGE));
   const at = Math.min(page, pages - 1);
@@ -51,6 +53,7 @@ export function NodeTable({ nodes, use, groups, groupBy, found }: NodeTableProps
               {groupBy && <th scope="col"><Text text={groupBy} /></th>}
               {nodes.resources.map((resource) => head(visible(resource), `use:${resource}`))}
               {head("Number of pods", "pods")}
+              {prices && head("Price an hour", "price")}
               <th scope="col">State</th>
             </tr>
           </thead>
@@ -61,6 +64,7 @@ export function NodeTable({ nodes, use, groups, groupBy, found }: NodeTableProps
                 {groupBy && <td><Text text={labelOf(nodes.labels[groupBy], row)} /></td>}
                 {nodes.resources.map((resource) => <td class="numeric" key={resource}>{stepText(use?.use.get(resource)?.[row])}</td>)}
                 <td class="numeric">{use?.pods[row] ?? "–"}</td>
+                {prices && <td class="numeric">{prices[row] === null ? "–" : money(prices[row], nodes.priceUnit)}</td>}
                 <td>{states(nodes.flags[row]).join(", ") || "ready"}</td>
               </tr>
             ))}

@@ -4,7 +4,7 @@ import type { ComponentChildren } from "preact";
 import type { PodRef, Use, WhatIf } from "../api/types.ts";
 import { NodeLink, PodLink, Text } from "../parts/name.tsx";
 import { Table } from "../parts/table.tsx";
-import { percent, quantity } from "../text/amounts.ts";
+import { money, percent, quantity } from "../text/amounts.ts";
 import { plural } from "../text/visible.ts";
 
 export interface PodChange {
@@ -42,6 +42,15 @@ export function verdictOf(answer: WhatIf): string {
   return `${answer.fits ? "Everything fits." : "Not everything fits."} Pods: ${words.join(", ") || "no difference"}.`;
 }
 
+/** What the changes cost or save, or nothing where prices are not known: the sentences of the command. */
+export function costChange({ cost }: WhatIf): string {
+  if (!cost) return "";
+  const show = (amount: number) => money(amount, cost.priceUnit);
+  const more = `${show(Math.abs(cost.difference))} ${cost.difference > 0 ? "more" : "less"} an hour, ${show(Math.abs(cost.differenceAMonth))} ${cost.difference > 0 ? "more" : "less"} a month (730 hours)`;
+  const nodes = cost.difference === 0 ? `Nodes cost ${show(cost.before)} an hour, before and after.` : `Nodes cost ${show(cost.before)} an hour before and ${show(cost.after)} an hour after: ${more}.`;
+  return `${nodes} Idle capacity costs ${show(cost.idleBefore)} an hour before and ${show(cost.idleAfter)} an hour after.`;
+}
+
 const SHOWN = 200;
 
 export function AnswerSummary({ answer }: { answer: WhatIf }) {
@@ -49,6 +58,7 @@ export function AnswerSummary({ answer }: { answer: WhatIf }) {
     <>
       <h2>The difference</h2>
       <p class={answer.fits ? "note good" : "note warn"} role="status">{verdictOf(answer)}</p>
+      {answer.cost && <p>{costChange(answer)}</p>}
       {answer.notes.map((note) => <p class="soft" key={note}><Text text={note} limit={300} /></p>)}
       <h3>How full the cluster is</h3>
       <Fullness answer={answer} />

@@ -37,6 +37,12 @@ export function number(value: number): string {
   return Number.isInteger(value) ? value.toLocaleString("en") : value.toLocaleString("en", { maximumFractionDigits: value >= 100 ? 0 : value >= 10 ? 1 : 2 });
 }
 
+/** Money as commands show it: 0.096 EUR, 12,345 EUR. Sentences say "an hour" themselves, so that it is left out of the unit. */
+export function money(amount: number, unit = ""): string {
+  const text = Math.abs(amount) < 1000 ? String(Number(amount.toPrecision(4))) : Math.round(amount).toLocaleString("en");
+  return `${text} ${unit.replace(/an hour$/, "")}`.trim();
+}
+
 /** Seconds since 1970, or NaN for text that is no time. */
 export function secondsOf(time: string | null | undefined): number {
   return time ? Date.parse(time) / 1000 : NaN;

@@ -22,13 +22,13 @@ from mooring.answers.experiments.placement_table import PlacementTable, unpack
 from mooring.answers.experiments.results_file import RUN
 from mooring.answers.experiments.run_plan import RunPlan, UnusablePlan, plan_runs
 from mooring.answers.experiments.sweep import Sweep, SweepOptions, is_portable
-from mooring.answers.trial.node_prices import asked_prices
 from mooring.framework.config import ConfigError, KubeSchedulerConfiguration
 from mooring.framework.config.durations import parse_duration
 from mooring.inputs.arrivals import Arrival, read_arrivals
 from mooring.inputs.configuration_files import configuration_of
 from mooring.inputs.load_plan import LoadPlan, read_load_plan
 from mooring.inputs.loaded_cluster import Config, LoadedCluster, Source, Written
+from mooring.inputs.offers.price_files import asked_prices
 from mooring.kit.version import VERSION
 from mooring.model.pod import Pod
 from mooring.state.scheduler_assembly import build_runners

@@ -28,6 +28,7 @@ from mooring.framework.profile.registry import Registry, load_file
 from mooring.inputs.arrivals import MAX_ARRIVALS, Arrival, ArrivalsError, ListedArrivals, PlannedChange
 from mooring.inputs.generated_load import GeneratedLoad
 from mooring.inputs.load_plan import MAX_PODS, LoadPlan, LoadPlanError
+from mooring.inputs.offers.price_list import PriceList
 from mooring.kit.bounded_reading import read_file
 from mooring.kit.callbacks import Progress
 from mooring.kit.clock import NS_PER_S
@@ -103,8 +104,7 @@ class RunInputs:
     gates: Mapping[str, bool] | None = None
     plugin_files: tuple[str, ...] = ()
     until_ns: int | None = None
-    prices: Mapping[str, float] | None = None
-    """By instance type or name of a node."""
+    prices: PriceList | None = None
     registry: Registry | None = field(default=None, repr=False)
     """The registry of the process that asks; worker processes build theirs from `plugin_files`."""
     changes: Sequence[PlannedChange] = ()
@@ -159,7 +159,7 @@ class RunInputs:
         """Changes with everything that a run depends on, apart from its plan."""
         files = [hashlib.sha256(read_file(file)).hexdigest() for file in self.plugin_files]
         plan, is_listed = msgspec.to_builtins(self.load_plan), self.arrivals is not None
-        rest = [plan, is_listed, self.gates, files, self.until_ns, self.prices, version]
+        rest = [plan, is_listed, self.gates, files, self.until_ns, msgspec.to_builtins(self.prices), version]
         total = hashlib.sha256(digest_of(rest).encode())
         for item in self.objects:
             total.update(type(item).__name__.encode() + msgspec.json.encode(item))

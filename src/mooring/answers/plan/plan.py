@@ -27,12 +27,13 @@ from mooring.answers.plan.offer_choice import within_pools
 from mooring.answers.plan.offers import NodeOffer, Offered, read_all_offers
 from mooring.answers.plan.shrink import KeptNode, Shrinking, ShrinkOptions, nodes_to_remove
 from mooring.answers.trial.changing_cluster import ChangingCluster, objects_of
-from mooring.answers.trial.node_prices import asked_prices
 from mooring.answers.what_if.workload_changes import apply as apply_objects
 from mooring.inputs.arrivals import Arrival, read_arrivals
 from mooring.inputs.field_checks import Validation
 from mooring.inputs.input_errors import InputError
 from mooring.inputs.loaded_cluster import LoadedCluster, Objects, Source, Written
+from mooring.inputs.offers.price_files import asked_prices
+from mooring.inputs.offers.price_list import PriceList
 from mooring.kit.callbacks import Progress
 from mooring.kit.words import count
 from mooring.model.pod import Pod
@@ -386,7 +387,7 @@ def plan(
     """
     errors = _ReadingErrors()
     chosen: Sequence[NodeOffer] = ()
-    known: Mapping[str, float] | None = None
+    known: PriceList | None = None
     wanted = _applied(loaded, apply, validation, errors)
     with errors.kept():
         wanted = _with_arrivals(wanted, arrivals, validation)

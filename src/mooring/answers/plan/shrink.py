@@ -24,6 +24,7 @@ from mooring.framework.contract.points import Reads
 from mooring.framework.kept.asking import AttemptError
 from mooring.framework.kept.feasible import PASSED
 from mooring.inputs.loaded_cluster import LoadedCluster, Source
+from mooring.inputs.offers.price_list import PriceList
 from mooring.kit.callbacks import Progress
 from mooring.kit.words import some
 from mooring.model.node import Node
@@ -69,7 +70,7 @@ def nodes_to_remove(
     loaded: LoadedCluster,
     keep: Sequence[str] = (),
     tell: Progress | None = None,
-    prices: Mapping[str, float] | None = None,
+    prices: PriceList | None = None,
     seconds: float | None = None,
 ) -> Shrinking:
     """The drains that leave everything placed. Nodes in `keep` stay. Raises InputError if `prices` lack some nodes."""

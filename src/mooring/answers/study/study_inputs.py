@@ -15,7 +15,7 @@ from mooring.answers.experiments.run_plan import UnknownPath, digest_of, with_va
 from mooring.answers.study.study_file import ONE_BY_ONE, OPTIMAL, ConfigurationEntry, Study, StudyError, WorkloadEntry
 from mooring.answers.study.study_metrics import PYTHON
 from mooring.answers.study.study_plan import StudyPlan
-from mooring.answers.trial.node_prices import asked_prices, node_prices
+from mooring.answers.trial.node_prices import node_prices
 from mooring.framework import config as configuration
 from mooring.framework.config import ConfigError, KubeSchedulerConfiguration
 from mooring.framework.config.durations import parse_duration
@@ -25,6 +25,8 @@ from mooring.inputs.arrivals import Arrival, PlannedChange, read_arrivals
 from mooring.inputs.configuration_files import configuration_of
 from mooring.inputs.load_plan import LoadPlan, read_load_plan
 from mooring.inputs.loaded_cluster import LoadedCluster, load
+from mooring.inputs.offers.price_files import asked_prices
+from mooring.inputs.offers.price_list import PriceList
 from mooring.inputs.recorded_load import RecordedLoad, recorded_load
 from mooring.inputs.traces.trace_formats import FORMATS
 from mooring.inputs.traces.trace_reader import TracePods, read_trace_nodes, read_trace_pods
@@ -50,7 +52,7 @@ class StudyCluster:
     """A cluster of a study."""
 
     loaded: LoadedCluster
-    prices: Mapping[str, float] | None = None
+    prices: PriceList | None = None
 
     @property
     def objects(self) -> Sequence[KubeObject]:

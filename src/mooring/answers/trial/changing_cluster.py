@@ -10,16 +10,20 @@ from functools import partial
 from math import inf
 from typing import Any, Self
 
+import numpy as np
+
 from mooring.answers.form.published import Form
 from mooring.answers.form.utilisation import Utilisation, utilisation_of
 from mooring.answers.trial.budget_counts import BudgetCounts
-from mooring.answers.trial.node_prices import known_prices
+from mooring.answers.trial.node_prices import NO_PRICES, ClusterCost, cost_of_nodes, known_prices
 from mooring.answers.trial.workload_book import WorkloadBook
+from mooring.cluster.nodes.table import NodeTable
 from mooring.drivers.simulated_driver import START_NS, Driver
 from mooring.framework.config.types import KubeSchedulerConfiguration
 from mooring.inputs.admission import Admission, ClaimSources
 from mooring.inputs.field_checks import Validation
 from mooring.inputs.loaded_cluster import LoadedCluster
+from mooring.inputs.offers.price_list import PriceList
 from mooring.kit.clock import in_seconds
 from mooring.model.meta import KubeObject
 from mooring.model.node import Node
@@ -101,9 +105,15 @@ class ChangingCluster:
     """
 
     def __init__(
-        self, loaded: LoadedCluster, validation: Validation = Validation.STRICT, reads_files: bool = True
+        self,
+        loaded: LoadedCluster,
+        validation: Validation = Validation.STRICT,
+        reads_files: bool = True,
+        prices: PriceList = NO_PRICES,
     ) -> None:
         self.loaded = loaded
+        self.prices = prices
+        """The prices of nodes beside those that nodes tell themselves."""
         self.reads_files = reads_files
         """Whether changes may name files: not if they come from another machine."""
         self.validation = validation
@@ -324,7 +334,7 @@ class ClusterMoment:
     utilisation: Utilisation
     groups: Mapping[str, GroupState] = field(default_factory=dict)
     """Pod groups by key, if the scheduler heeds groups."""
-    price_an_hour: float | None = None
+    cost: ClusterCost | None = None
     """The price of an hour of all nodes; None if some node has none."""
 
 
@@ -336,9 +346,14 @@ def moment_of(cluster: ChangingCluster) -> ClusterMoment:
         counted = None if pod.spec.node_name else scheduler.placed(pod.id)
         if counted is not None and scheduler.waiting.get(pod.id) is None:
             places[pod.key] = counted.spec.node_name  # a Bind plugin bound it without the driver
-    prices = known_prices(cluster.driver.nodes())
-    price = sum(prices[name] for name in sorted(prices)) if prices else None
-    return ClusterMoment(places, utilisation_of(cluster.simulated.cluster.nodes), _groups(cluster, pods, places), price)
+    table = cluster.simulated.cluster.nodes
+    return ClusterMoment(places, utilisation_of(table), _groups(cluster, pods, places), _cost(cluster, table))
+
+
+def _cost(cluster: ChangingCluster, table: NodeTable) -> ClusterCost | None:
+    prices = known_prices(cluster.driver.nodes(), cluster.prices)
+    rows = np.array([table.row_book[name] for name in sorted(prices)], np.intp)
+    return cost_of_nodes(table, rows, np.array([prices[name] for name in sorted(prices)])) if prices else None
 
 
 def with_siblings(pods: Iterable[Pod]) -> list[Pod]:

@@ -20,6 +20,7 @@ from mooring.answers.trial.changing_cluster import (
     PreemptedPod,
     why_pending,
 )
+from mooring.answers.trial.node_prices import ClusterCost
 from mooring.answers.trial.workload_book import WorkloadName
 from mooring.answers.what_if.changed_groups import ChangedGroup, changed_groups, pods_in, told_changes
 from mooring.answers.what_if.difference_form import (
@@ -34,6 +35,7 @@ from mooring.answers.what_if.difference_form import (
     WhatIfForm,
     WorkloadForm,
 )
+from mooring.inputs.offers.price_list import PriceList
 from mooring.kit.words import count, some
 from mooring.model.pod import Pod
 from mooring.model.quantity import show_percent
@@ -197,12 +199,19 @@ class WhatIf(ClusterAnswer):
         yield f"{nodes}. Requested: {', '.join(parts)}." if parts else f"{nodes}."
 
     def _costs(self) -> Iterator[str]:
-        """The price of the nodes before and after, if all have one and the changes make a difference."""
-        if self.cost is not None and self.cost.difference:
-            more = "more" if self.cost.difference > 0 else "less"
-            hour, month = (f"{abs(each):.4g}" for each in (self.cost.difference, self.cost.difference_a_month))
-            prices = f"Nodes cost {self.cost.before:.4g} an hour before and {self.cost.after:.4g} an hour after"
+        """The price of the nodes before and after, and of what is idle, if all nodes have a price."""
+        if (cost := self.cost) is None:
+            return
+        amounts = cost.before, cost.after, abs(cost.difference), abs(cost.difference_a_month)
+        show = PriceList(unit=cost.price_unit).show
+        before, after, hour, month = map(show, amounts)
+        if cost.difference:
+            more = "more" if cost.difference > 0 else "less"
+            prices = f"Nodes cost {before} an hour before and {after} an hour after"
             yield f"{prices}: {hour} {more} an hour, {month} {more} a month (730 hours)."
+        else:
+            yield f"Nodes cost {before} an hour, before and after."
+        yield f"Idle capacity costs {show(cost.idle_before)} an hour before and {show(cost.idle_after)} an hour after."
 
     # ---- as tables
 
@@ -353,7 +362,7 @@ def difference(changes: Sequence[str], before: ClusterMoment, cluster: ChangingC
         ),
         [*cluster.notes],
         changed_groups(before.groups, after.groups),
-        _cost_change(before.price_an_hour, after.price_an_hour),
+        _cost_change(before.cost, after.cost, cluster.prices.unit),
     )
 
 
@@ -361,11 +370,11 @@ HOURS_A_MONTH = 730
 """As price lists of clouds count: a twelfth of 365 days."""
 
 
-def _cost_change(before: float | None, after: float | None) -> CostChangeForm | None:
+def _cost_change(before: ClusterCost | None, after: ClusterCost | None, unit: str) -> CostChangeForm | None:
     if before is None or after is None:
         return None
-    more = round(after - before, 9)
-    return CostChangeForm(before, after, more, more * HOURS_A_MONTH)
+    more = round(after.total - before.total, 9)
+    return CostChangeForm(before.total, after.total, more, more * HOURS_A_MONTH, before.idle, after.idle, unit)
 
 
 def _by_workload(cluster: ChangingCluster, **entries: Sequence[NamedPod]) -> dict[WorkloadName, Counter[str]]:

@@ -109,7 +109,7 @@ class ChangedGroupForm(Form, frozen=True):
 
 
 class CostChangeForm(Form, frozen=True):
-    """The price of an hour of all nodes, in the unit of their labels or annotations mooring.dev/price."""
+    """The price of an hour of all nodes, cordoned ones as well."""
 
     before: Number
     after: Number
@@ -117,6 +117,12 @@ class CostChangeForm(Form, frozen=True):
     """The price of an hour that the changes add; below 0 if they save."""
     difference_a_month: Number
     """The amount for 730 hours."""
+    idle_before: Number
+    """The part of `before` that nothing is requested for: of each node one minus the larger of the requested shares of cpu
+    and memory."""
+    idle_after: Number
+    price_unit: str = ""
+    """The unit of the prices, as it was given."""
 
 
 class WhatIfForm(Form, frozen=True):

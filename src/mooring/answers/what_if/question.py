@@ -19,6 +19,7 @@ from mooring.answers.trial.changing_nodes import (
     remove_nodes,
     sync_daemons,
 )
+from mooring.answers.trial.node_prices import NO_PRICES, unpriced
 from mooring.answers.what_if.difference import WhatIf, difference
 from mooring.answers.what_if.targets import is_selector, nodes_of, reject, whole
 from mooring.answers.what_if.workload_changes import apply, delete, scale
@@ -32,7 +33,8 @@ from mooring.inputs.field_checks import Validation
 from mooring.inputs.input_errors import InputError
 from mooring.inputs.loaded_cluster import Config, LoadedCluster, read_objects
 from mooring.inputs.manifests import ReadOptions
-from mooring.kit.words import alike, count, did_you_mean, similar
+from mooring.inputs.offers.price_list import PriceList
+from mooring.kit.words import alike, count, did_you_mean, similar, some
 from mooring.model.meta import KubeObject
 from mooring.model.node import NO_EXECUTE, NO_SCHEDULE, PREFER_NO_SCHEDULE, Node, Taint
 
@@ -41,7 +43,12 @@ Change = tuple[str, Any]
 instead of a file."""
 
 
-def what_if(loaded: LoadedCluster, changes: Iterable[Change], validation: Validation = Validation.STRICT) -> WhatIf:
+def what_if(
+    loaded: LoadedCluster,
+    changes: Iterable[Change],
+    validation: Validation = Validation.STRICT,
+    prices: PriceList = NO_PRICES,
+) -> WhatIf:
     """The difference that changes make, each after the one before it has come to rest.
 
         what_if(loaded, [("drain", "topology.kubernetes.io/zone=a"), ("add-nodes", "3=node-7")])
@@ -50,7 +57,7 @@ def what_if(loaded: LoadedCluster, changes: Iterable[Change], validation: Valida
     fields of manifests that changes name. Raises InputError for a change that cannot be made, ConfigError for a configuration
     of the cluster that cannot be built.
     """
-    return what_if_after(ChangingCluster(loaded, validation), changes)
+    return what_if_after(ChangingCluster(loaded, validation, prices=prices), changes)
 
 
 def what_if_after(cluster: ChangingCluster, changes: Iterable[Change]) -> WhatIf:
@@ -65,6 +72,7 @@ def what_if_after(cluster: ChangingCluster, changes: Iterable[Change]) -> WhatIf
         _make(cluster, name, value)
         cluster.settle()
     cluster.note_faults()
+    _note_prices(cluster)
     return difference([described(*change) for change in wanted], before, cluster, moment_of(cluster))
 
 
@@ -258,3 +266,11 @@ def _note_input(cluster: ChangingCluster) -> None:
     lost = sum(len(table.pods_on[row]) for row in table.row_book.values() if not table.alive[row])
     if lost:
         cluster.note(f"{count(lost, 'pod')} on nodes that are not in the input")
+
+
+def _note_prices(cluster: ChangingCluster) -> None:
+    """Note which nodes have no price, if others have one or prices were given."""
+    nodes = cluster.driver.nodes()
+    missing = unpriced(nodes, cluster.prices)
+    if missing and (cluster.prices.by_name or cluster.prices.rows or len(missing) < len(nodes)):
+        cluster.note(f"no costs: {count(len(missing), 'node')} without a price ({some(missing)})")

@@ -11,7 +11,7 @@ import yaml
 from mooring.answers.compare.comparing import CLUSTER, DEFAULT, config_name
 from mooring.answers.compare.comparing import compare as compare_runs
 from mooring.cli.answering import ClusterSource, ShownAnswer, asks_cluster, own_output, shows_answer, warn
-from mooring.cli.options import chosen_gates, configured, enable_loaded, file_option, registry_with
+from mooring.cli.options import PRICES, chosen_gates, configured, enable_loaded, file_option, registry_with
 from mooring.cli.refusal import refusals, refuse
 from mooring.cli.run_options import makes_runs, told_runs
 from mooring.cli.terminal import LateBar
@@ -64,7 +64,7 @@ Exit status:
 @file_option("--arrivals", "Pods that arrive over time (YAML or CSV, see docs/simulation.md).")
 @file_option("--generate", "Generate nodes, and pods that arrive over time (docs/simulation.md).")
 @click.option("--until", metavar="DURATION", help="Stop each run after this much simulated time: 90s, 24h.")
-@file_option("--prices", "What nodes cost an hour, by instance type or name (YAML).")
+@file_option("--prices", f"What nodes cost an hour, {PRICES}")
 @makes_runs
 @click.option("--exit-code", is_flag=True, help="Exit with 1 when the placements differ.")
 @asks_cluster

@@ -11,7 +11,7 @@ from mooring.answers.plan.programs import SolverMissing
 from mooring.answers.plan.shrink import ShrinkOptions
 from mooring.cli.answering import ClusterSource, ShownAnswer, asks_clusters, shows_answer, tell_notes
 from mooring.cli.asked_clusters import asked
-from mooring.cli.options import file_option
+from mooring.cli.options import PRICES, file_option, price_unit
 from mooring.cli.refusal import refuse
 from mooring.cli.terminal import LateBar
 from mooring.inputs.arrivals import ArrivalsError
@@ -114,10 +114,8 @@ Exit status:
 @file_option("--arrivals", "Pods that arrive over time: those of the busiest moment are to fit.")
 @click.option("--at-once", is_flag=True, help="Everything fits also if all nodes come at once: no steps (see below).")
 @click.option("--shrink", is_flag=True, help="Also find nodes that can be drained and removed.")
-@file_option("--prices", "With --shrink: what nodes cost an hour, by instance type or name (YAML).")
-@click.option(
-    "--price-unit", default="", metavar="TEXT", help="The unit of prices, to show beside them: 'EUR an hour'."
-)
+@file_option("--prices", f"With --shrink: what nodes cost an hour, {PRICES}")
+@price_unit
 @click.option(
     "--seconds",
     type=click.FloatRange(min=1),

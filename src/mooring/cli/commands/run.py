@@ -33,6 +33,7 @@ from mooring.cli.options import (
     kept_answers_limit,
     path_option,
     plugin_files,
+    prices_of_nodes,
     real_use,
     registry_with,
 )
@@ -191,6 +192,7 @@ def _accept_ignored(command: Any) -> Any:
     help="Serve a dashboard under /dashboard/ of that port, read-only, for callers that may get /dashboard/api/*.",
 )
 @real_use
+@prices_of_nodes
 @path_option("--tls-cert-file", "The certificate of that port, with --tls-private-key-file.")
 @path_option("--tls-private-key-file", "The key of --tls-cert-file.")
 @path_option("--cert-dir", "Where to keep a self-signed certificate, without --tls-cert-file.  [default: in memory]")
@@ -272,6 +274,7 @@ def run(recording: RecordingFlags, self_check: SelfCheckFlags, **flags: Any) -> 
             self_check=checks,
             has_dashboard=flags["dashboard"],
             use=flags["use"],
+            prices=flags["prices"],
             source=_source(flags, gates),
         )
         raise_descriptor_limit()
@@ -315,6 +318,8 @@ def _check_serving(flags: dict[str, Any]) -> None:
         refuse("--dashboard needs a port: --secure-port 0 serves no pages")
     if flags["use"] and not flags["dashboard"]:
         refuse("--use needs --dashboard: only its map shows what nodes really use")
+    if flags["prices"] and not flags["dashboard"]:
+        refuse("--prices and --price-unit need --dashboard: only its pages show money")
 
 
 def _configuration(flags: dict[str, Any], gates: dict[str, bool]) -> tuple[KubeSchedulerConfiguration, ClientLimits]:

@@ -12,6 +12,7 @@ from typing import Any
 
 import click
 
+from mooring.answers.trial.node_prices import NO_PRICES
 from mooring.apiserver.journal import JournalError, LossError
 from mooring.app.config_reload import ConfigSource
 from mooring.app.dashboards import DEFAULT_PORT as DASHBOARD_PORT
@@ -27,6 +28,7 @@ from mooring.cli.options import (
     node_template,
     path_option,
     plugin_files,
+    prices_of_nodes,
     read_node_template,
     registry_with,
     tell_gates,
@@ -56,6 +58,7 @@ from mooring.framework.config.feature_gates import with_defaults
 from mooring.inputs.configuration_files import configuration_of
 from mooring.inputs.dump_header import is_header
 from mooring.inputs.field_checks import Validation, read_served
+from mooring.inputs.offers.price_list import PriceList
 from mooring.kit import process
 from mooring.kit.clock import Clock
 from mooring.kit.logs import one_line, start_logs
@@ -148,6 +151,7 @@ _ADVICE = (
 @recording_options
 @self_check_flags
 @click.option("--no-scheduler", is_flag=True, help="Start no scheduler: pods wait for yours, such as `mooring run`.")
+@prices_of_nodes
 @click.option("--no-dashboard", is_flag=True, help="Serve no dashboard for browsers.")
 @click.option(
     "--dashboard-port",
@@ -208,6 +212,7 @@ class _Flags:
     recording: RecordingFlags
     self_check: SelfCheckFlags
     no_scheduler: bool
+    prices: PriceList | None
     no_dashboard: bool
     dashboard_port: int | None
     command: str | None
@@ -268,15 +273,16 @@ def _dashboard(flags: _Flags, cluster: EmbeddedCluster, source: SchedulerSource 
         return None
     source.show(cluster.scheduler, cluster.checks)
     is_free = flags.command is not None and flags.dashboard_port is None
-    return DashboardPlan(source, 0 if is_free else flags.dashboard_port, lambda: _questions(cluster, source))
+    port, prices = 0 if is_free else flags.dashboard_port, flags.prices or NO_PRICES
+    return DashboardPlan(source, port, lambda: _questions(cluster, source, prices), prices=prices)
 
 
-def _questions(cluster: EmbeddedCluster, source: SchedulerSource) -> ChildQuestions:
+def _questions(cluster: EmbeddedCluster, source: SchedulerSource, prices: PriceList) -> ChildQuestions:
     """Questions about the cluster, with the workloads of its store."""
     settings = cluster.settings
     return ChildQuestions(
         source,
-        lambda: AskedScheduler.of(settings.config, settings.gates, settings.registry),
+        lambda: AskedScheduler.of(settings.config, settings.gates, settings.registry, prices),
         objects_in_store(cluster.api),
         report=report,
     )

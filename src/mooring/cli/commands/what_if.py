@@ -5,14 +5,16 @@ from typing import Any
 
 import click
 
+from mooring.answers.trial.node_prices import NO_PRICES
 from mooring.answers.what_if.difference import WhatIf
 from mooring.answers.what_if.question import Change
 from mooring.answers.what_if.question import what_if as ask
 from mooring.cli.answering import ClusterSource, ShownAnswer, asks_clusters, shows_answer, tell_notes
 from mooring.cli.asked_clusters import asked
-from mooring.cli.options import configured, enable_loaded
+from mooring.cli.options import configured, enable_loaded, prices_of_nodes
 from mooring.cli.refusal import refuse
 from mooring.inputs.loaded_cluster import LoadedCluster
+from mooring.inputs.offers.price_list import PriceList
 
 EPILOG = """
 \b
@@ -33,6 +35,10 @@ tries what is pending now, so that all differences come from the changes.
 --drain does what `kubectl drain` does: it cordons the nodes, leaves DaemonSet and mirror pods, and evicts the others for as
 long as their disruption budgets allow. A pod with a controller is replaced and keeps its name in the answer; a pod without
 one is lost (`kubectl drain` needs --force to delete it). --remove-nodes asks no budget.
+
+\b
+Where all nodes have a price, by --prices or by their label or annotation mooring.dev/price, the answer says what the nodes
+and their idle capacity cost before and after.
 
 \b
 Nothing is changed in a cluster: all of this is a simulation.
@@ -92,8 +98,9 @@ def _parameter(name: str) -> str:
 @click.command(cls=ChangesInOrder, epilog=EPILOG, short_help="Change a cluster in a simulation: what moves, what fits?")
 @asks_clusters
 @_changes
+@prices_of_nodes
 @shows_answer
-def what_if(source: ClusterSource, shown: ShownAnswer, **values: tuple[str, ...]) -> None:
+def what_if(source: ClusterSource, shown: ShownAnswer, prices: PriceList | None, **values: tuple[str, ...]) -> None:
     """Show what changes to a cluster would do: which pods move, become pending or are placed, are preempted or lost, which
     disruption budgets block a drain, and how full the cluster is before and after.
 
@@ -106,7 +113,7 @@ def what_if(source: ClusterSource, shown: ShownAnswer, **values: tuple[str, ...]
         refuse(f"no change: name at least one, such as --drain NODE; the changes are {names}")
 
     def changed(loaded: LoadedCluster) -> WhatIf:
-        return ask(loaded, [_prepared(loaded, *change) for change in given], source.validate)
+        return ask(loaded, [_prepared(loaded, *change) for change in given], source.validate, prices or NO_PRICES)
 
     shown.end_with(asked(source, changed))
 

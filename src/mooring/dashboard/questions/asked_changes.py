@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from mooring.answers.trial.changing_cluster import ChangingCluster
+from mooring.answers.trial.node_prices import NO_PRICES
 from mooring.answers.what_if.question import CHANGES, Change, what_if_after
 from mooring.answers.what_if.targets import reject
 from mooring.api.validation.problem import Problem
@@ -13,16 +14,17 @@ from mooring.dashboard.views.node_map import map_nodes, use_of
 from mooring.framework import config as configuration
 from mooring.inputs.input_errors import InputError
 from mooring.inputs.loaded_cluster import LoadedCluster
+from mooring.inputs.offers.price_list import PriceList
 from mooring.kit.yaml_reader import YamlFault, keep_last, read_documents
 
 MAX_CHANGES = 100
 """Largest number of changes in one question. After each change the cluster is simulated until nothing moves."""
 
 
-def what_if_content(loaded: LoadedCluster, asked: AskedChanges) -> dict[str, Any]:
+def what_if_content(loaded: LoadedCluster, asked: AskedChanges, prices: PriceList = NO_PRICES) -> dict[str, Any]:
     """The answer of `mooring what-if -o json`, and the map of the nodes afterwards. Raises InputError, ConfigError."""
     changes = [prepared(loaded, each) for each in _checked(asked)]
-    cluster = ChangingCluster(loaded, reads_files=False)
+    cluster = ChangingCluster(loaded, reads_files=False, prices=prices)
     answer = what_if_after(cluster, changes)
     return {"answer": answer.to_dict(), "after": _after(cluster)}
 

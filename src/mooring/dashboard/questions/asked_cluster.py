@@ -19,6 +19,7 @@ from typing import Any
 
 import msgspec
 
+from mooring.answers.trial.node_prices import NO_PRICES
 from mooring.api.json_objects import JsonObject
 from mooring.api.kinds import BY_STRUCT, KINDS
 from mooring.dashboard.interfaces import AskedChanges, ExplainPod, Question, RejectionsOnNode
@@ -32,6 +33,7 @@ from mooring.inputs.dump_header import DumpHeader
 from mooring.inputs.field_checks import Validation
 from mooring.inputs.loaded_cluster import LoadedCluster
 from mooring.inputs.manifests import Manifests, ReadOptions, read_files
+from mooring.inputs.offers.price_list import PriceList
 from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
 from mooring.model.workloads import Workload
@@ -56,14 +58,19 @@ class AskedScheduler:
     config: KubeSchedulerConfiguration
     gates: Mapping[str, bool] | None = None
     plugin_files: Sequence[str] = ()
+    prices: PriceList = NO_PRICES
+    """Prices of nodes beside those that nodes tell themselves, for the costs of changes."""
 
     @staticmethod
     def of(
-        config: KubeSchedulerConfiguration, gates: Mapping[str, bool] | None, registry: Registry | None
+        config: KubeSchedulerConfiguration,
+        gates: Mapping[str, bool] | None,
+        registry: Registry | None,
+        prices: PriceList = NO_PRICES,
     ) -> "AskedScheduler":
         """A scheduler with the plugins that the registry has from files."""
         files = registry.files.values() if registry is not None else ()
-        return AskedScheduler(config, gates, list(dict.fromkeys(files)))
+        return AskedScheduler(config, gates, list(dict.fromkeys(files)), prices)
 
 
 class QuestionHeader(msgspec.Struct):
@@ -76,6 +83,7 @@ class QuestionHeader(msgspec.Struct):
     changes: AskedChanges | None = None
     waiting: WaitingPodRecord | None = None
     """Record of the pod that is asked about, with the data that only the running scheduler has."""
+    prices: PriceList = NO_PRICES
 
 
 @dataclass(slots=True)
@@ -136,7 +144,7 @@ def _encoded(document: Any) -> bytes:
 def _header(scheduler: Scheduler, asked: AskedScheduler, question: Question) -> QuestionHeader:
     """First line for the process that answers: settings, plugin files and the question. A question about a pod also gets its
     record in the queue."""
-    header = QuestionHeader(settings_object(asked.config, asked.gates), list(asked.plugin_files))
+    header = QuestionHeader(settings_object(asked.config, asked.gates), list(asked.plugin_files), prices=asked.prices)
     if isinstance(question, ExplainPod):
         header.explain = question
         pod = scheduler.pods.get(f"{question.namespace}/{question.name}")

@@ -77,7 +77,7 @@ def answer_to(lines: BinaryIO) -> dict[str, Any]:
     if header.changes is not None:
         from mooring.dashboard.questions.asked_changes import what_if_content
 
-        return what_if_content(loaded, header.changes)
+        return what_if_content(loaded, header.changes, header.prices)
     if header.rejections is not None:
         from mooring.dashboard.questions.rejections import rejections_on
 

@@ -7,6 +7,7 @@ from urllib.parse import parse_qsl, unquote
 
 import msgspec
 
+from mooring.answers.trial.node_prices import NO_PRICES
 from mooring.dashboard.interfaces import (
     AskedChanges,
     DashboardSource,
@@ -36,6 +37,7 @@ from mooring.dashboard.views.page_views import (
     pod_page,
 )
 from mooring.dashboard.views.scheduling_flow import HistoryPage
+from mooring.inputs.offers.price_list import PriceList
 from mooring.kit.clock import in_millis
 from mooring.kit.shown_text import json_bytes
 
@@ -126,6 +128,8 @@ class DashboardParts:
     timeline: TimeLine | None = None
     in_use: Callable[[], NodesInUse] | None = None
     """Returns what nodes really use; None: only requests are shown."""
+    prices: PriceList = NO_PRICES
+    """Prices of nodes beside those that nodes tell themselves."""
 
 
 class ApiPaths:
@@ -201,7 +205,7 @@ class ApiPaths:
         return self._sampler.history.page()
 
     async def _node(self, request: ApiRequest, name: str) -> NodePage:
-        found = node_page(self._parts.source.scheduler, name)
+        found = node_page(self._parts.source.scheduler, name, self._parts.prices)
         if found is None:
             raise Refused(404, f"the scheduler knows no node {shown_name(name)}")
         return found

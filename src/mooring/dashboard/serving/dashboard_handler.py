@@ -124,7 +124,7 @@ class DashboardHandler:
     def __init__(self, parts: DashboardParts, report: ReportFault, files: Mapping[str, bytes] | None = None) -> None:
         """`report` takes what should not have happened; `files` replace the built front end, in tests."""
         self.streams = Streams()
-        self.sampler = Sampler(parts.source, self.streams, report, parts.timeline, parts.in_use)
+        self.sampler = Sampler(parts.source, self.streams, report, parts.timeline, parts.in_use, parts.prices)
         self._paths = ApiPaths(parts, self.sampler)
         self._questions = parts.questions
         self._report = report

@@ -9,12 +9,14 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from time import monotonic
 
+from mooring.answers.trial.node_prices import NO_PRICES
 from mooring.cluster.nodes.table import NodeTable
 from mooring.dashboard.interfaces import DashboardSource, Refused, TimeLine
 from mooring.dashboard.slices import timed_slices
 from mooring.dashboard.views.node_map import MappedNodes, NodesInUse, in_use_columns, map_nodes, use_of
 from mooring.dashboard.views.pending_pods import pending_groups
 from mooring.dashboard.views.scheduling_flow import SampleHistory, queue_activity, queue_sample
+from mooring.inputs.offers.price_list import PriceList
 from mooring.kit.clock import in_millis
 from mooring.kit.shown_text import json_bytes
 from mooring.queue.entry import ReportFault
@@ -128,8 +130,10 @@ class Sampler:
         report: ReportFault,
         timeline: TimeLine | None = None,
         in_use: Callable[[], NodesInUse] | None = None,
+        prices: PriceList = NO_PRICES,
     ) -> None:
         """`in_use` returns what nodes really use: the same object until there is a newer reading."""
+        self._prices = prices
         self._source, self._streams, self._timeline = source, streams, timeline
         self._report = report
         self.history = SampleHistory()
@@ -259,7 +263,9 @@ class Sampler:
             return worked_s
         if not is_known:
             version = 1 if self._mapped is None else self._mapped.map.version + 1
-            self._mapped, worked_s = await timed_slices(map_nodes(table, version, shows_use=self._in_use is not None))
+            shows_use = self._in_use is not None
+            work = map_nodes(table, version, shows_use=shows_use, prices=self._prices)
+            self._mapped, worked_s = await timed_slices(work)
             self._table, self._facts_seen = table, facts
         assert self._mapped is not None
         self._streams.publish("nodes", json_bytes(self._mapped.map))

@@ -11,9 +11,11 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from mooring.answers.trial.node_prices import NO_PRICES, cost_of_nodes, node_price
 from mooring.cluster.columns.labels import LabelColumns
 from mooring.cluster.nodes.table import NodeTable
 from mooring.dashboard.slices import Sliced
+from mooring.inputs.offers.price_list import PriceList
 from mooring.model.names import HOSTNAME, ZONE
 from mooring.model.node import HARD_EFFECTS, Node
 from mooring.rules.conditions import typed_condition
@@ -76,6 +78,19 @@ class NodeMap(msgspec.Struct, frozen=True, rename="camel"):
     unschedulable: Sequence[int]
     not_ready: Sequence[int]
     tainted: Sequence[int]
+    prices: Sequence[float | None] = ()
+    """By node, the price of an hour; empty if none is known."""
+    price_unit: str = ""
+
+
+class ShownCost(msgspec.Struct, frozen=True):
+    """The price of an hour of the nodes whose price is known."""
+
+    total: float
+    idle: float
+    """The part of it that nothing is requested for (`cost_of_nodes`)."""
+    nodes: int
+    """How many nodes have a price."""
 
 
 class NodeUseSample(msgspec.Struct, frozen=True):
@@ -87,6 +102,8 @@ class NodeUseSample(msgspec.Struct, frozen=True):
     """By resource, base64 of one byte a node: 0 to 200 in half percents, 255 where the node has none."""
     pods: str
     """base64 of 16-bit integers, little endian: the pods on each node."""
+    cost: ShownCost | None = None
+    """None: no price is known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,11 +112,15 @@ class MappedNodes:
 
     map: NodeMap
     rows: NDArray[np.intp]
+    prices: NDArray[np.float64]
+    """NaN where none is known; empty if none is known at all."""
 
 
-def map_nodes(table: NodeTable, version: int, *, shows_use: bool = False) -> Sliced[MappedNodes]:
+def map_nodes(
+    table: NodeTable, version: int, *, shows_use: bool = False, prices: PriceList = NO_PRICES
+) -> Sliced[MappedNodes]:
     """The map of the nodes that there are now; nodes that come or go meanwhile are in the next one. With `shows_use` it has
-    columns of real use."""
+    columns of real use. `prices` come before those that nodes tell themselves."""
     rows = np.flatnonzero(table.alive[: table.height])
     held = list(table.nodes)
     resources = [*FIRST_RESOURCES, *(IN_USE if shows_use else ()), *_extended(table)]
@@ -108,6 +129,7 @@ def map_nodes(table: NodeTable, version: int, *, shows_use: bool = False) -> Sli
     unschedulable: list[int] = []
     not_ready: list[int] = []
     tainted: list[int] = []
+    costs: list[float | None] = []
     for i, row in enumerate(rows.tolist()):
         node = held[row]
         assert node is not None, "a row that is alive has a node"
@@ -119,10 +141,14 @@ def map_nodes(table: NodeTable, version: int, *, shows_use: bool = False) -> Sli
             not_ready.append(i)
         if any(taint.effect in HARD_EFFECTS for taint in node.taints):
             tainted.append(i)
+        costs.append(node_price(node, prices))
         if i % _STEP == 0:
             yield
     labels = yield from _label_groups(nodes, _candidates(nodes, table.labels))
-    return MappedNodes(NodeMap(version, names, resources, labels, unschedulable, not_ready, tainted), rows)
+    if not any(price is not None for price in costs):
+        costs.clear()
+    shown = NodeMap(version, names, resources, labels, unschedulable, not_ready, tainted, costs, prices.unit)
+    return MappedNodes(shown, rows, np.array(costs, np.float64))
 
 
 def _extended(table: NodeTable) -> list[str]:
@@ -177,7 +203,14 @@ def use_of(table: NodeTable, mapped: MappedNodes, time: str, in_use: Mapping[str
     columns = {name: encoded(_use_column(table, name, rows)) for name in resources if name not in IN_USE}
     columns |= in_use or {}
     pods = np.minimum(table.pod_count[rows], 0xFFFF).astype("<u2")
-    return NodeUseSample(mapped.map.version, time, columns, b64encode(pods.tobytes()).decode())
+    return NodeUseSample(mapped.map.version, time, columns, b64encode(pods.tobytes()).decode(), _cost(table, mapped))
+
+
+def _cost(table: NodeTable, mapped: MappedNodes) -> ShownCost | None:
+    if not len(mapped.prices):
+        return None
+    cost = cost_of_nodes(table, mapped.rows, mapped.prices)
+    return ShownCost(round(cost.total, 6), round(cost.idle, 6), int(np.isfinite(mapped.prices).sum()))
 
 
 NodesInUse = Mapping[str, tuple[int, int]]

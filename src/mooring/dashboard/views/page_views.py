@@ -11,6 +11,7 @@ from typing import Literal, TypeVar
 
 import msgspec
 
+from mooring.answers.trial.node_prices import NO_PRICES, node_price
 from mooring.cluster.columns.facts import amounts_on
 from mooring.dashboard.slices import Sliced
 from mooring.dashboard.views.node_map import is_ready
@@ -26,6 +27,7 @@ from mooring.dashboard.views.pending_pods import (
     written_moment_ns,
 )
 from mooring.dashboard.views.pod_stories import PodStories
+from mooring.inputs.offers.price_list import PriceList
 from mooring.kit.clock import in_millis
 from mooring.model.pod import Pod
 from mooring.model.quantity import show_amount
@@ -77,9 +79,12 @@ class NodePage(msgspec.Struct, frozen=True, rename="camel"):
     pods: Sequence[PodOnNode]
     total: int
     """How many pods are on the node."""
+    price: float | None = None
+    """The price of an hour; null if none is known."""
+    price_unit: str = ""
 
 
-def node_page(scheduler: Scheduler, name: str) -> NodePage | None:
+def node_page(scheduler: Scheduler, name: str, prices: PriceList = NO_PRICES) -> NodePage | None:
     """None: there is no such node."""
     table = scheduler.cluster.nodes
     row = table.row_book.get(name)
@@ -97,6 +102,8 @@ def node_page(scheduler: Scheduler, name: str) -> NodePage | None:
         [_resource("pods", int(table.pod_count[row]), int(table.allowed_pods[row])), *_resources(scheduler, row)],
         [_pod_on_node(pod) for pod in pods],
         len(table.pods_on[row]),
+        node_price(node, prices),
+        prices.unit,
     )
 
 

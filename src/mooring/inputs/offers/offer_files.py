@@ -29,20 +29,19 @@ from mooring.inputs.offers.offered_node import (
     INSTANCE_TYPE,
     NODE_POOL,
     OS,
+    PRICE,
     ZONE,
     OfferedNode,
     offer_name,
     price_of,
 )
-from mooring.inputs.offers.price_list import COLUMN, PriceRow, listed_price, price_rows
+from mooring.inputs.offers.price_list import COLUMN, PricedNode, PriceList, PriceRow, price_rows
 from mooring.kit.words import count
 from mooring.kit.yaml_reader import YamlFault, read_documents
 from mooring.model.node import Node
 
 MAX_BYTES = 64 << 20
 """For all files together: 800 types with three zones and two capacity types have 5 MB in the form of the kwok provider."""
-PRICE = "mooring.dev/price"
-"""A label or an annotation of a node: what it costs an hour, as a number."""
 _TYPE_LABELS = (INSTANCE_TYPE, ARCH, OS)
 _OFFERING_LABELS = (ZONE, CAPACITY_TYPE)
 
@@ -94,14 +93,13 @@ class OfferSources:
 
     def _with_prices(self, found: Sequence[OfferedNode]) -> list[OfferedNode]:
         """The offers with prices of the list where they have none of their own."""
+        listed = PriceList(rows=self.prices)
         priced: list[OfferedNode] = []
         missing: dict[str, OfferedNode] = {}
         for offer in found:
             price = offer.price
             if price is None:
-                price = listed_price(
-                    self.prices, {**offer.manifest(), "metadata": {"name": offer.name, "labels": offer.labels}}
-                )
+                price = listed.price(PricedNode(offer.name, offer.labels))
             if price is None:
                 price = price_of(offer.annotations.get(PRICE) or offer.labels.get(PRICE))
             if price is None:
@@ -158,15 +156,16 @@ def read_offer_sources(offered: Sequence[Source | Written]) -> OfferSources:
     files, problems = gather(paths, None, MAX_BYTES)
     sources.problems += problems
     for file in files:
-        _read_file(file, sources)
+        read_offer_file(file, sources)
     for each in offered:
         if not isinstance(each, str | os.PathLike):
             _sort(dict(each), None, sources)
     return sources
 
 
-def _read_file(file: ManifestFile, sources: OfferSources) -> None:
-    if (rows := _csv_rows(file)) is not None:
+def read_offer_file(file: ManifestFile, sources: OfferSources) -> None:
+    """Add what a file says; its problems are noted."""
+    if (rows := csv_rows(file)) is not None:
         heads = {name.strip() for name in rows[0][1]} if rows else set()
         if COLUMN in heads:
             sources.prices += price_rows(rows, file.name, sources.problems)
@@ -185,7 +184,7 @@ def _read_file(file: ManifestFile, sources: OfferSources) -> None:
         _sort(document, file, sources)
 
 
-def _csv_rows(file: ManifestFile) -> list[tuple[int, dict[str, str]]] | None:
+def csv_rows(file: ManifestFile) -> list[tuple[int, dict[str, str]]] | None:
     """The rows of a table of prices or types with their lines; None: the file is no such table."""
     try:
         text = file.text.decode()

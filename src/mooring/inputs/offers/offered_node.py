@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeGuard
 
 from mooring.api.validation.problem import Problem, show
 from mooring.model.quantity import QuantityError, parse, to_amount, to_milli_amount
@@ -11,6 +11,8 @@ from mooring.model.quantity import QuantityError, parse, to_amount, to_milli_amo
 INSTANCE_TYPE, ZONE = "node.kubernetes.io/instance-type", "topology.kubernetes.io/zone"
 ARCH, OS = "kubernetes.io/arch", "kubernetes.io/os"
 CAPACITY_TYPE, NODE_POOL = "karpenter.sh/capacity-type", "karpenter.sh/nodepool"
+PRICE = "mooring.dev/price"
+"""A label or an annotation of a node: what it costs an hour, as a number."""
 DEFAULT_PODS = "110"
 """How many pods a node takes if nothing else is said: the default of kubelets."""
 
@@ -100,7 +102,12 @@ def checked_amounts(written: object, path: str, problems: list[Problem]) -> dict
 def price_of(written: object) -> float | None:
     """A price; None if it is no number from 0."""
     try:
-        price = float(written) if isinstance(written, str | int | float) and not isinstance(written, bool) else -1.0
+        price = float(written) if isinstance(written, str) else written
     except ValueError:
         return None
-    return price if 0 <= price < 1e12 else None
+    return float(price) if is_price(price) else None
+
+
+def is_price(written: object) -> TypeGuard[int | float]:
+    """Whether plain data is a price: a number from 0."""
+    return isinstance(written, int | float) and not isinstance(written, bool) and 0 <= written < 1e15
