@@ -1,6 +1,7 @@
 """One member of a PodGroup is asked about for all: by the gates, and by queueing hints. The twin asks about each of them."""
 
 from collections.abc import Sequence
+from random import Random
 
 import msgspec
 from hypothesis import given
@@ -70,16 +71,16 @@ def do(world: GangWorld, step: tuple[int, int, int]) -> None:
         world.driver.settle()
 
 
-steps = st.lists(st.tuples(st.integers(0, 10), st.integers(0, 1), st.integers(0, 4)), min_size=10, max_size=40)
-
-
-@given(steps)
-def test_members_are_where_they_would_be_if_each_were_asked_about(taken: list[tuple[int, int, int]]) -> None:
+@given(st.integers(0, 1 << 32))
+def test_members_are_where_they_would_be_if_each_were_asked_about(seed: int) -> None:
+    """Steps by seed: Hypothesis repeats members and groups so often that few groups have three members."""
+    random = Random(seed)
     world, twin = a_world(False), a_world(True)
     for each in (world, twin):
         each.node("n", "3")
         each.group("g0", 3)
-    for step in taken:
+    for _ in range(30):
+        step = random.randint(0, 10), random.randint(0, 1), random.randint(0, 4)
         do(world, step)
         do(twin, step)
         assert seen(world) == seen(twin)
