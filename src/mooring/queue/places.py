@@ -74,31 +74,27 @@ class Gates:
         self._report = report
         self._admissions = 0
 
-    def admit(self, entity: QueuedEntity) -> bool:
-        """Whether an entity may be queued. A group may if all its members may: each of them is asked about."""
+    def admit(self, entity: QueuedEntity, said: Said | None = None) -> bool:
+        """Whether an entity may be queued; the first plugin that objects is noted, and the others are not asked. A group may
+        if all its members may: each of them is asked about, with what plugins `said` about all pods of its PodGroup."""
         if type(entity) is QueuedPod:
-            return self._admit_pod(entity, None)
+            found = self._by_profile.get(entity.pod.spec.scheduler_name)
+            if found is None:
+                return True  # no profile is named so: there is no plugin that could object
+            caller, asks = found
+            if entity.gating_plugin:  # it most likely still objects
+                asks = self._with_first(entity, asks)
+            return self._passes(entity, asks, said) if caller is None else self._measured(entity, asks, said, caller)
         assert isinstance(entity, QueuedGroup)
         entity.gating_plugin = entity.gating_message = ""
         for entries in entity.members.values():
-            said: Said = {}
-            profile = entries[0].pod.spec.scheduler_name
+            said, profile = {}, entries[0].pod.spec.scheduler_name
             for entry in entries:
-                if not self._admit_pod(entry, said if entry.pod.spec.scheduler_name == profile else None):
+                if not self.admit(entry, said if entry.pod.spec.scheduler_name == profile else None):
                     entity.gating_plugin, entity.gating_message = entry.gating_plugin, entry.gating_message
         return not entity.gating_plugin
 
-    def _admit_pod(self, entry: QueuedPod, said: Said | None) -> bool:
-        """Whether the pod may be queued. The first plugin that objects is noted, and the others are not asked."""
-        found = self._by_profile.get(entry.pod.spec.scheduler_name)
-        if found is None:
-            return True  # no profile is named so: there is no plugin that could object
-        caller, asks = found
-        if entry.gating_plugin:  # it most likely still objects
-            asks = self._with_first(entry, asks)
-        return self._passes(entry, asks, said) if caller is None else self._passes_measured(entry, asks, said, caller)
-
-    def _passes_measured(self, entry: QueuedPod, asks: Asks, said: Said | None, caller: PluginCaller) -> bool:
+    def _measured(self, entry: QueuedPod, asks: Asks, said: Said | None, caller: PluginCaller) -> bool:
         """Ask the plugins (`_passes`), and measure how long that takes. Where single calls are measured, each pod is asked
         about."""
         self._admissions += 1
@@ -265,9 +261,9 @@ class Places:
     ) -> Place:
         """Make a pod active, if the gates let it in. A pod that may leave backoff early passed them on its way into
         backoff."""
+        is_pod = type(entry) is QueuedPod
         if not (from_backoff and self.pops_early) and not self.gates.admit(entry):
             return self._to_gated(entry, label, worth)
-        is_pod = type(entry) is QueuedPod
         if entry.initial_attempt_ns is None:
             entry.initial_attempt_ns = self.clock.now_ns()
         if not is_pod:
