@@ -40,8 +40,8 @@ class RecordingCaller(PluginCaller):
         self.seen.append((point, status, began_ns))
         return NOW_NS
 
-    def hints_skipped(self, plugin: str, event: str, count: int) -> None:
-        self.seen.append((plugin, event, "QueueSkip", count))
+    def hints_known(self, plugin: str, event: str, outcome: str, count: int) -> None:
+        self.seen.append((plugin, event, outcome, count))
 
     def hinted(self, plugin: str, event: str, outcome: str, began_ns: int) -> None:
         self.seen.append((plugin, event, outcome, began_ns))

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 
+import msgspec
 import pytest
 from queue_rig import NODE_ADD, NODE_LABEL, POD_LABEL, PROFILE, FakeFilter, a_filter, a_pending, a_profile
 
@@ -174,7 +175,7 @@ def misfile(unschedulable: UnschedulablePods) -> None:
 
 def lose(unschedulable: UnschedulablePods) -> None:
     (drawer,) = unschedulable._drawers.values()
-    drawer.filed["default/a"] = drawer.filed["default/a"]._replace(sequence=9)
+    drawer.filed["default/a"] = msgspec.structs.replace(drawer.filed["default/a"], sequence=9)
 
 
 def lose_key(unschedulable: UnschedulablePods) -> None:

@@ -56,7 +56,9 @@ class Pod(KubeObject, dict=True, gc=True):
     def group_key(self) -> str | None:
         """`namespace/name` of its PodGroup, or None."""
         group = self.spec.scheduling_group
-        return f"{self.namespace}/{group.pod_group_name}" if group is not None and group.pod_group_name else None
+        if group is None or not group.pod_group_name:
+            return None
+        return f"{self.metadata.namespace}/{group.pod_group_name}"
 
     @lazy
     def key(self) -> str:

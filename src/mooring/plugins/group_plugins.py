@@ -62,6 +62,7 @@ class GangScheduling(PreEnqueuePlugin, PermitPlugin, PlacementFeasiblePlugin):
     """Members and their states come from the cluster's groups; the plugin has no state of its own."""
 
     name = "GangScheduling"
+    is_asked_by_group = True
 
     def __init__(self, args: Any, handle: Handle) -> None:
         self._services = handle.services
@@ -91,7 +92,7 @@ class GangScheduling(PreEnqueuePlugin, PermitPlugin, PlacementFeasiblePlugin):
         if not self._is_nested or declared.parent_key is None:
             # Parity: with nested groups a basic group needs a pod, which is there.
             is_ready = self._is_ready(GroupName(declared.key), count_all)
-            return None if is_ready else final("waiting for minCount pods from a gang to appear in scheduling queue")
+            return None if is_ready else _TOO_FEW
         root = self._tree.root_of_pod(pod)
         if root is None:
             where = f"compositepodgroup/{declared.parent_key}"
@@ -138,8 +139,10 @@ class GangScheduling(PreEnqueuePlugin, PermitPlugin, PlacementFeasiblePlugin):
             # The members without a node are needed now: without this they may sit in backoff until the timeout.
             self._services.activate([pod for group in groups for pod in group.unscheduled.values()])
             return Wait(TIMEOUT_S, waiting)
-        for member_id in (each for group in groups for each in group.assumed if each != pod.id):
-            held = self._services.waiting.get(member_id)
+        held_back = self._services.waiting.by_id
+        # Hot: after an attempt of the group no member waits, and each of them asks.
+        for member_id in (each for group in groups for each in group.assumed if each != pod.id) if held_back else ():
+            held = held_back.get(member_id)
             if held is not None:
                 held.allow(self.name)
         return None
@@ -167,6 +170,9 @@ class GangScheduling(PreEnqueuePlugin, PermitPlugin, PlacementFeasiblePlugin):
         """The members that the scheduler knows."""
         assert self._cluster.groups is not None, "asked only where groups are kept"
         return self._cluster.groups
+
+
+_TOO_FEW = final("waiting for minCount pods from a gang to appear in scheduling queue")
 
 
 def _minimum(declared: AnyPodGroup) -> int:
@@ -224,8 +230,8 @@ def _group_keys(pod: Pod | None) -> tuple[str | None, ...]:
     return () if pod is None else (pod.group_key,)
 
 
-_GROUP_OF_POD = EventKeys(_group_keys, lambda change: _group_keys(pods_of(change)[1]))
-_GROUP = EventKeys(_group_keys, lambda change: () if change.new is None else (change.new.key,))
+_GROUP_OF_POD = EventKeys(_group_keys, lambda change: _group_keys(pods_of(change)[1]), by_group=True)
+_GROUP = EventKeys(_group_keys, lambda change: () if change.new is None else (change.new.key,), by_group=True)
 
 
 _KEPT_LABELS = 16

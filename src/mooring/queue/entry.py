@@ -305,10 +305,10 @@ class QueueCounters:
 
     def came_in(self, queue: str, label: str, entity: QueuedEntity, is_expected: bool = False) -> None:
         """Count a pod or a group that came into a queue. An expected one does not count as an entity."""
-        key, is_group = (queue, label), isinstance(entity, QueuedGroup)
-        self.incoming[key] += entity.size
+        key, is_group, size = (queue, label), isinstance(entity, QueuedGroup), entity.size
+        self.incoming[key] += size
         if is_group or is_expected:
-            self.uncounted[key] += entity.size
+            self.uncounted[key] += size
         if is_group and not is_expected:
             self.incoming_groups[key] += 1
 

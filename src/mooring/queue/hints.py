@@ -6,6 +6,7 @@ wrong yes costs one attempt. So everything in doubt is a yes here.
 
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from enum import IntEnum
+from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
 
 from mooring.framework.contract.events import (
@@ -32,7 +33,7 @@ from mooring.framework.contract.points import (
 from mooring.model.pod import Pod
 from mooring.model.quantity import to_milli
 from mooring.model.requests import held_requests
-from mooring.queue.entry import QueueCounters, QueuedEntity, QueuedPod, ReportFault
+from mooring.queue.entry import QueueCounters, QueuedEntity, QueuedGroup, QueuedPod, ReportFault
 
 if TYPE_CHECKING:
     from mooring.framework.profile.profiles import Profile
@@ -166,10 +167,15 @@ class Hints:
         if isinstance(entity, QueuedPod):
             profile = entity.profile
             return RejectionKind(profile if profile in self._maps else "", entity.rejectors, entity.gating_plugin)
-        entries = entity.entries
-        profiles = {entry.profile for entry in entries}
-        profile = profiles.pop() if len(profiles) == 1 and all(entry.rejectors for entry in entries) else ""
-        rejectors = sorted({plugin for entry in entries for plugin in entry.rejectors})
+        traits = {_traits(entry) for entry in entity.entries}
+        if len(traits) == 1:  # Hot: most members agree
+            ((profile, plugins, pending),) = traits
+            profile = profile if profile in self._maps and (plugins or pending) else ""
+            rejectors = plugins if len(plugins) < 2 and not pending else sorted({*plugins, *pending})
+            return RejectionKind(profile, tuple(rejectors), entity.gating_plugin)
+        profiles = {profile for profile, *_ in traits}
+        profile = profiles.pop() if len(profiles) == 1 and all(one or other for _, one, other in traits) else ""
+        rejectors = sorted({plugin for _, *both in traits for plugins in both for plugin in plugins})
         return RejectionKind(profile if profile in self._maps else "", tuple(rejectors), entity.gating_plugin)
 
     def keys_of(self, kind: RejectionKind) -> tuple[EventKeys, ...]:
@@ -208,7 +214,11 @@ class Hints:
     def keys_of_pod(self, keys: EventKeys, entity: QueuedEntity) -> frozenset[Hashable] | None:
         """The keys of a pod, or of all members of a group; None: they cannot be told, so every event is asked about."""
         try:
-            return frozenset(key for entry in entity.entries for key in keys.of_pod(entry.pod))
+            if keys.by_group and isinstance(entity, QueuedGroup):
+                entries: Iterable[QueuedPod] = (members[0] for members in entity.members.values())
+            else:
+                entries = entity.entries
+            return frozenset(key for entry in entries for key in keys.of_pod(entry.pod))
         except Exception as error:  # a plugin may raise anything
             self._report(f"a plugin failed to say which events name pod {entity.key}", error)
             return None
@@ -260,22 +270,41 @@ class Hints:
         caller, label = self._callers[kind.profile], observed.label
         for plugin, _ in asked.registered:
             self._counters.hints[plugin, label, QUEUE_SKIP] += count
-            caller.hints_skipped(plugin, label, count)
+            caller.hints_known(plugin, label, QUEUE_SKIP, count)
 
     def strategy_for_entity(self, entity: QueuedEntity, observed: ObservedEvent) -> QueueingStrategy:
         """The worth of an event to a pod, or to the member of a group that the event helps most."""
+        if isinstance(entity, QueuedPod):
+            return self.strategy_for(entity, observed)
         found = QueueingStrategy.SKIP
-        for entry in entity.entries:
-            found = max(found, self.strategy_for(entry, observed))
-            if found is QueueingStrategy.IMMEDIATELY:
-                break
+        for members in entity.members.values():
+            for traits, alike in groupby(members, _traits):
+                entries = list(alike)
+                is_one_asked = self._is_one_asked(traits, observed.event)
+                for entry in entries[:1] if is_one_asked else entries:
+                    worth = self.strategy_for(entry, observed, count=len(entries) if is_one_asked else 1)
+                    if worth is QueueingStrategy.IMMEDIATELY:
+                        return worth
+                    found = max(found, worth)
         return found
 
+    def _is_one_asked(self, traits: "_Traits", event: ClusterEvent) -> bool:
+        """Whether one of the members of a PodGroup with these traits is asked about for all: each hint says the same about
+        them. With a plugin that waits for an event, the first yes ends the questions."""
+        profile, rejectors, pending = traits
+        hint_map = self._maps.get(profile)
+        if pending or event.is_wildcard or hint_map is None:
+            return False
+        heard = hint_map.listeners(event)
+        asked = (each.keys for plugin in rejectors for each in heard.get(plugin, ()))
+        return all(keys is not None and keys.by_group for keys in asked)
+
     def strategy_for(
-        self, entry: QueuedPod, observed: ObservedEvent, unasked: Collection[str] = ()
+        self, entry: QueuedPod, observed: ObservedEvent, unasked: Collection[str] = (), count: int = 1
     ) -> QueueingStrategy:
         """The worth of an event to a pod. Pods without a rejector failed with an error: any event gives them another
-        attempt. Plugins that are `unasked` said before that the event is not about the pod."""
+        attempt. Plugins that are `unasked` said before that the event is not about the pod. The answers count for so many
+        pods."""
         rejectors = entry.rejectors
         if not rejectors:
             return QueueingStrategy.AFTER_BACKOFF
@@ -288,7 +317,7 @@ class Hints:
         listeners = hint_map.listeners(observed.event)
         for plugin in rejectors:  # those that wait for an event come first, so the first yes is the strongest
             for registered in () if plugin in unasked else listeners.get(plugin, ()):
-                if self._ask(plugin, registered.hint, entry, observed):
+                if self._ask(plugin, registered.hint, entry, observed, count):
                     is_awaited = plugin in entry.pending_plugins
                     return QueueingStrategy.IMMEDIATELY if is_awaited else QueueingStrategy.AFTER_BACKOFF
         return QueueingStrategy.SKIP
@@ -303,7 +332,7 @@ class Hints:
                 break  # no later event can be worth more
         return found
 
-    def _ask(self, plugin: str, hint: Hint | None, entry: QueuedPod, observed: ObservedEvent) -> bool:
+    def _ask(self, plugin: str, hint: Hint | None, entry: QueuedPod, observed: ObservedEvent, count: int) -> bool:
         """Ask one hint. One that fails counts as a yes: an attempt in vain costs less than a pod that is stranded."""
         caller, label = self._callers[entry.profile], observed.label
         began_ns = caller.began()
@@ -314,9 +343,19 @@ class Hints:
         except Exception as error:  # a plugin may raise anything
             outcome = ERROR
             self._report(f"the hint of plugin {plugin} for {label} failed on pod {entry.key}", error)
-        self._counters.hints[plugin, label, outcome] += 1
+        self._counters.hints[plugin, label, outcome] += count
         caller.hinted(plugin, label, outcome, began_ns)
+        if count > 1:
+            caller.hints_known(plugin, label, outcome, count - 1)
         return outcome is not QUEUE_SKIP
+
+
+_Traits = tuple[str, tuple[str, ...], tuple[str, ...]]
+"""The profile of a pod, the plugins that rejected it, and those that wait for an event: which hints are asked about it."""
+
+
+def _traits(entry: QueuedPod) -> _Traits:
+    return entry.pod.spec.scheduler_name, entry.unschedulable_plugins, entry.pending_plugins
 
 
 def _strategy_for_wildcard(entry: QueuedPod, change: Change) -> QueueingStrategy:

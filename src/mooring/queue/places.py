@@ -43,8 +43,10 @@ WORDS: dict[Place, str] = {
 
 # ---- Gates: PreEnqueue plugins decide whether a pod may be queued at all.
 
-Asks = Sequence[tuple[str, Callable[[Pod], Rejection | None]]]
-"""The names of plugins, and their methods to call."""
+Asks = Sequence[tuple[str, Callable[[Pod], Rejection | None], bool]]
+"""The names of plugins, their methods to call, and whether all pods of a PodGroup get the same answer."""
+Said = dict[str, Rejection | None]
+"""The answers of such plugins about a PodGroup, by plugin, while its members that wait are asked about."""
 
 
 class Gates:
@@ -60,7 +62,7 @@ class Gates:
         self._by_profile: dict[str, tuple[PluginCaller | None, Asks]] = {
             name: (
                 caller if caller.measures else None,
-                [(plugin.name, plugin.pre_enqueue) for plugin in profiles[name].pre_enqueues],
+                [(each.name, each.pre_enqueue, each.is_asked_by_group) for each in profiles[name].pre_enqueues],
             )
             for name, caller in callers.items()
             if name in profiles
@@ -72,43 +74,52 @@ class Gates:
         self._report = report
         self._admissions = 0
 
-    def admit(self, entity: QueuedEntity) -> bool:
-        """Whether an entity may be queued. A group may if all its members may: each of them is asked about."""
+    def admit(self, entity: QueuedEntity, said: Said | None = None) -> bool:
+        """Whether an entity may be queued; the first plugin that objects is noted, and the others are not asked. A group may
+        if all its members may: each of them is asked about, with what plugins `said` about all pods of its PodGroup."""
         if type(entity) is QueuedPod:
-            return self._admit_pod(entity)
+            found = self._by_profile.get(entity.pod.spec.scheduler_name)
+            if found is None:
+                return True  # no profile is named so: there is no plugin that could object
+            caller, asks = found
+            if entity.gating_plugin:  # it most likely still objects
+                asks = self._with_first(entity, asks)
+            return self._passes(entity, asks, said) if caller is None else self._measured(entity, asks, said, caller)
         assert isinstance(entity, QueuedGroup)
         entity.gating_plugin = entity.gating_message = ""
-        for entry in entity.entries:
-            if not self._admit_pod(entry):
-                entity.gating_plugin, entity.gating_message = entry.gating_plugin, entry.gating_message
+        for entries in entity.members.values():
+            said, profile = {}, entries[0].pod.spec.scheduler_name
+            for entry in entries:
+                if not self.admit(entry, said if entry.pod.spec.scheduler_name == profile else None):
+                    entity.gating_plugin, entity.gating_message = entry.gating_plugin, entry.gating_message
         return not entity.gating_plugin
 
-    def _admit_pod(self, entry: QueuedPod) -> bool:
-        """Whether the pod may be queued. The first plugin that objects is noted, and the others are not asked."""
-        found = self._by_profile.get(entry.pod.spec.scheduler_name)
-        if found is None:
-            return True  # no profile is named so: there is no plugin that could object
-        caller, asks = found
-        if entry.gating_plugin:  # it most likely still objects
-            asks = self._with_first(entry, asks)
-        return self._passes(entry, asks) if caller is None else self._passes_measured(entry, asks, caller)
-
-    def _passes_measured(self, entry: QueuedPod, asks: Asks, caller: PluginCaller) -> bool:
-        """Ask the plugins (`_passes`), and measure how long that takes."""
+    def _measured(self, entry: QueuedPod, asks: Asks, said: Said | None, caller: PluginCaller) -> bool:
+        """Ask the plugins (`_passes`), and measure how long that takes. Where single calls are measured, each pod is asked
+        about."""
         self._admissions += 1
         began_ns, wrap = caller.began(), caller.wrap_for(self._admissions)
         if wrap is not unwrapped:
-            asks = [(name, wrap("PreEnqueue", name, ask)) for name, ask in asks]
-        passes = self._passes(entry, asks)
+            asks = [(name, wrap("PreEnqueue", name, ask), False) for name, ask, _ in asks]
+        passes = self._passes(entry, asks, said)
         caller.ended("PreEnqueue", SUCCESS, began_ns)  # Parity: whether or not the pod is gated
         return passes
 
-    def _passes(self, entry: QueuedPod, asks: Asks) -> bool:
-        """Ask the plugins. One that fails holds the pod back too: it may know a reason."""
+    def _passes(self, entry: QueuedPod, asks: Asks, said: Said | None) -> bool:
+        """Ask the plugins. One that fails holds the pod back too: it may know a reason.
+
+        Hot: each member that comes has the gates asked about all members of its group, so answers about the group are kept
+        in `said`; None: the pod comes alone.
+        """
         pod, name = entry.pod, ""
         try:
-            for name, ask in asks:
-                rejection = ask(pod)
+            for name, ask, is_by_group in asks:
+                if said is None or not is_by_group:
+                    rejection = ask(pod)
+                elif name in said:
+                    rejection = said[name]
+                else:
+                    rejection = said[name] = ask(pod)
                 if rejection is not None:
                     self._gate(entry, name, rejection.message)
                     return False
@@ -130,6 +141,9 @@ class Gates:
 
     def _gate(self, entry: QueuedPod, plugin: str, message: str) -> None:
         """Note the objection. The pod counts as rejected by the plugin, and the plugin's events can wake it."""
+        if entry.gating_plugin == plugin:
+            entry.gating_message = message
+            return
         if plugin not in entry.rejectors:
             self._counters.unschedulable[plugin, entry.profile] += 1
         if plugin not in entry.unschedulable_plugins:
@@ -247,9 +261,9 @@ class Places:
     ) -> Place:
         """Make a pod active, if the gates let it in. A pod that may leave backoff early passed them on its way into
         backoff."""
+        is_pod = type(entry) is QueuedPod
         if not (from_backoff and self.pops_early) and not self.gates.admit(entry):
             return self._to_gated(entry, label, worth)
-        is_pod = type(entry) is QueuedPod
         if entry.initial_attempt_ns is None:
             entry.initial_attempt_ns = self.clock.now_ns()
         if not is_pod:
@@ -287,7 +301,8 @@ class Places:
         if self.unschedulable.put(entry):
             self.counters.came_in("unschedulable", label, entry, worth is QueueingStrategy.SKIP)
         place: Place = "gated" if entry.is_gated else "unschedulable"
-        self._tell(entry, label, place, is_logged=False)
+        if self.is_heard:
+            self._tell(entry, label, place, is_logged=False)
         return place
 
     def _to_gated(self, entry: QueuedEntity, label: str, worth: QueueingStrategy | None) -> Place:
@@ -319,10 +334,10 @@ class Places:
 
     def take_out(self, key: str) -> tuple[QueuedGroup, QueueingStrategy] | None:
         """Take a group out, with the strategy that brings it back to the same place; None: it is in none."""
-        for place, worth in (
+        for place, worth in (  # Hot: most groups that a member joins are gated
+            (self.unschedulable, QueueingStrategy.SKIP),
             (self.active, QueueingStrategy.IMMEDIATELY),
             (self.backoff, QueueingStrategy.AFTER_BACKOFF),
-            (self.unschedulable, QueueingStrategy.SKIP),
         ):
             found = place.remove(key)
             if isinstance(found, QueuedGroup):

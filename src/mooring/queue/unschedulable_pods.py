@@ -2,7 +2,8 @@
 
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from operator import attrgetter
-from typing import NamedTuple
+
+import msgspec
 
 from mooring.framework.contract.events import ClusterEvent, EventKeys
 from mooring.model.pod import Pod
@@ -10,7 +11,7 @@ from mooring.queue.entry import QueuedEntity
 from mooring.queue.hints import AskedHints, Hints, ObservedEvent, RejectionKind
 
 
-class _Filed(NamedTuple):
+class _Filed(msgspec.Struct, eq=False, gc=False):
     """An unschedulable pod as it was when it was filed: `put` must find its traces after the entry has changed."""
 
     entry: QueuedEntity
@@ -21,6 +22,8 @@ class _Filed(NamedTuple):
 
 
 _BY_SEQUENCE = attrgetter("sequence")
+SPARE = 16
+"""How many drawers without pods are kept: a cluster has a handful of kinds at a time."""
 
 _UNTOLD = object()
 """Where an index has the pods whose keys cannot be told."""
@@ -111,6 +114,9 @@ class UnschedulablePods:
         self._hints = hints
         self.filed: dict[str, _Filed] = {}
         self._drawers: dict[RejectionKind, _Drawer] = {}
+        self._spare: dict[RejectionKind, _Drawer] = {}
+        """Drawers that lost their last pod, at most SPARE of them. Hot: each member that comes to a gated group has the group
+        filed as another kind, and back."""
         self._sequence = 0
         self.gated = 0
         """How many of the pods are gated."""
@@ -139,7 +145,8 @@ class UnschedulablePods:
         kind = self._hints.kind_of(entry)
         drawer = self._drawers.get(kind)
         if drawer is None:
-            drawer = self._drawers[kind] = _Drawer(kind, self._hints)
+            drawer = self._spare.pop(kind) if kind in self._spare else _Drawer(kind, self._hints)
+            self._drawers[kind] = drawer
         filed = self.filed[entry.key] = _Filed(entry, sequence, kind, drawer.keys_of(entry))
         drawer.put(filed)
         self.gated += bool(kind.gating_plugin)
@@ -171,12 +178,14 @@ class UnschedulablePods:
         return [filed.entry for filed in found]
 
     def _unfile(self, filed: _Filed) -> None:
-        """Forget by whom a pod was rejected. Drawers go with their last pod: a kind is a set of plugins, and there are many
-        sets."""
+        """Forget by whom a pod was rejected. Drawers go with their last pod, but for some: a kind is a set of plugins, and
+        there are many sets."""
         drawer = self._drawers[filed.kind]
         drawer.remove(filed)
         if not drawer.filed:
-            del self._drawers[filed.kind]
+            self._spare[filed.kind] = self._drawers.pop(filed.kind)
+            if len(self._spare) > SPARE:
+                del self._spare[next(iter(self._spare))]
         self.gated -= bool(filed.kind.gating_plugin)
 
     def check(self) -> list[str]:

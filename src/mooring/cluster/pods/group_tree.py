@@ -60,6 +60,8 @@ class GroupTree:
 
     def root_of(self, name: GroupName) -> GroupName | None:
         """The topmost group above this one; None: one of the groups on the way does not exist, or they form a cycle."""
+        if not self.is_nested:
+            return name if self.find(name) is not None else None
         seen = set()
         while name not in seen:
             seen.add(name)
@@ -97,6 +99,8 @@ class GroupTree:
 
     def leaves(self, name: GroupName) -> list[str]:
         """The keys of all PodGroups in the tree under a group, or of the group itself."""
+        if not name.is_composite:
+            return [name.key] if self.find(name) is not None else []
         found, seen, left = [], set(), [name]
         while left:
             each = left.pop()

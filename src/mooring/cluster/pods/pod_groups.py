@@ -31,7 +31,8 @@ class PodGroupMembers(msgspec.Struct):
 
     def drop(self, pod_id: str) -> bool:
         """Forget a member. False: it was none."""
-        return any(members.pop(pod_id, None) is not None for members in (self.unscheduled, self.assumed, self.assigned))
+        found = self.unscheduled.pop(pod_id, None) or self.assumed.pop(pod_id, None) or self.assigned.pop(pod_id, None)
+        return found is not None
 
 
 class GroupCycle(msgspec.Struct):
@@ -87,7 +88,9 @@ class PodGroups:
         key = pod.group_key
         if key is None:
             return
-        group = self._groups.setdefault(key, PodGroupMembers())
+        group = self._groups.get(key)
+        if group is None:
+            group = self._groups[key] = PodGroupMembers()
         if not pod.spec.node_name and pod.id in group.assumed:
             return
         group.drop(pod.id)

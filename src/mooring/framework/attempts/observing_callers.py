@@ -15,7 +15,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from mooring.framework.contract.plugin_caller import ERROR, QUEUE_SKIP, SUCCESS, M, PluginCaller, Wrap, unwrapped
+from mooring.framework.contract.plugin_caller import ERROR, SUCCESS, M, PluginCaller, Wrap, unwrapped
 from mooring.framework.contract.points import NoRoom, Plugin, Wait
 from mooring.framework.contract.status import Code, Rejection, Sentinel
 from mooring.framework.kept.feasible import PASSED
@@ -107,8 +107,8 @@ class MeteredCaller(PluginCaller):
         series = self._succeeded[point] = self._durations.series(point, SUCCESS, self._profile)
         return series
 
-    def hints_skipped(self, plugin: str, event: str, count: int) -> None:
-        self._hints.series(plugin, event, QUEUE_SKIP).observe_zero(count)
+    def hints_known(self, plugin: str, event: str, outcome: str, count: int) -> None:
+        self._hints.series(plugin, event, outcome).observe_zero(count)
 
     def hinted(self, plugin: str, event: str, outcome: str, began_ns: int) -> None:
         self._hints.series(plugin, event, outcome).observe_ns(self._now_ns() - began_ns)

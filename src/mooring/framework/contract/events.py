@@ -172,6 +172,8 @@ class EventKeys(msgspec.Struct, frozen=True):
     narrows: bool = False
     """Whether these are the keys of a PreQueueingHint of upstream. With the gate SchedulerPreQueueingHints no plugin is asked
     about pods that no such keys name."""
+    by_group: bool = False
+    """Whether all pods of a PodGroup have the same keys, and get the same answer from the hint: one of them is asked."""
 
 
 class Registration(msgspec.Struct, frozen=True):

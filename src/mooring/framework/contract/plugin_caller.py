@@ -73,8 +73,9 @@ class PluginCaller:
         """These extension points are over, and no plugin had anything to do there. Returns what `began` would return now."""
         return 0
 
-    def hints_skipped(self, plugin: str, event: str, count: int) -> None:
-        """A hint says no about so many pods, which the event does not name: it was not called."""
+    def hints_known(self, plugin: str, event: str, outcome: str, count: int) -> None:
+        """A hint was not called about so many pods, because its answer is known: the event does not name them, or another
+        pod of their group was asked about."""
 
     def hinted(self, plugin: str, event: str, outcome: str, began_ns: int) -> None:
         """A queueing hint said Queue or QueueSkip to an event, or failed (Error)."""

@@ -215,6 +215,9 @@ class Plugin(ABC):
 class PreEnqueuePlugin(Plugin):
     """Holds pods back before they are queued."""
 
+    is_asked_by_group: ClassVar[bool] = False
+    """Whether `pre_enqueue` says the same about all pods of a PodGroup, so that one of those that wait together is asked."""
+
     @abstractmethod
     def pre_enqueue(self, pod: Pod) -> Rejection | None: ...
 
