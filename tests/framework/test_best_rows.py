@@ -13,8 +13,8 @@ from how_many import examples
 from mooring.cluster.nodes.table import NodeTable
 from mooring.framework import config
 from mooring.framework.kept import best_rows, feasible, memo
-from mooring.framework.kept.best_rows import BestRows, MaskedTotals
-from mooring.framework.kept.feasible import first_of
+from mooring.framework.kept.best_rows import BestRows, MaskedTotals, PassedCount
+from mooring.framework.kept.feasible import DEAD, PASSED, first_of
 from mooring.kit.choice import choose
 from mooring.scheduler.decide import DecideOptions, decide
 from mooring.scheduler.decision import Placement
@@ -59,6 +59,45 @@ def test_blocks_find_the_best_row_of_a_plain_loop(
             assert ties.take().tolist() == tied
 
 
+VERDICTS = st.sampled_from((PASSED, PASSED, DEAD, 3))
+VERDICT_CHANGE = st.lists(st.tuples(st.integers(0, ROWS - 1), st.integers(0, 3), VERDICTS), max_size=6)
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 3), VERDICTS), min_size=ROWS, max_size=ROWS),
+    st.lists(VERDICT_CHANGE, max_size=5),
+    st.integers(1, 9),
+    st.data(),
+)
+@settings(max_examples=examples(60))
+def test_blocks_leave_out_rows_that_did_not_pass(
+    begin: list[tuple[int, int]], changes: list[list[tuple[int, int, int]]], block: int, data: Any
+) -> None:
+    nodes, best, passed = a_table(7), BestRows(), PassedCount()
+    totals, first = np.array([a for a, _ in begin], np.int16), np.array([b for _, b in begin], np.int8)
+    with mock.patch.object(best_rows, "BLOCK", block):
+        for change in [[], *changes]:
+            for row, total, verdict in change:
+                totals[row], first[row] = total, verdict
+                nodes.touches.note(row)
+            if data.draw(st.booleans()):
+                first = first.copy()
+            passed.refresh(nodes, first)
+            feasible_rows = [row for row in range(ROWS) if first[row] == PASSED]
+            assert passed.count == len(feasible_rows)
+            best.refresh(nodes, totals, first)
+            if not feasible_rows:
+                continue
+            card, seed = MaskedTotals(best.totals, 0, passed.count, best), data.draw(st.integers(0, 99))
+            highest = max(int(totals[row]) for row in feasible_rows)
+            tied = [row for row in feasible_rows if totals[row] == highest]
+            assert lowest_name.pick_kept(nodes, card, seed) == min(tied, key=lambda row: nodes.names[row])
+            assert by_seed.pick_kept(nodes, card, seed) == tied[choose(seed, len(tied))]
+            ties = KeptTies(by_seed)
+            assert ties.pick_kept(nodes, card, seed) == tied[choose(seed, len(tied))]
+            assert ties.take().tolist() == tied
+
+
 def test_only_blocks_of_touched_rows_are_read_again() -> None:
     nodes, totals, best = a_table(1), np.zeros(ROWS, np.int16), BestRows()
     with mock.patch.object(best_rows, "BLOCK", 2):
@@ -84,7 +123,8 @@ def test_decisions_are_those_of_a_pass_over_all_rows(step: int, tie_break: TieBr
     def place_all(least_rows: int) -> list[str]:
         cluster, runner = a_cluster(), build_runners(config.default())["default-scheduler"]
         for number in range(ROWS):
-            cluster.nodes.put_node(a_node(f"n{number * step % ROWS:02}", cpu=str(4 + number % 3)))
+            labels = {"half": "ab"[number % 2]}
+            cluster.nodes.put_node(a_node(f"n{number * step % ROWS:02}", cpu=str(4 + number % 3), labels=labels))
         chosen = []
         with mock.patch.multiple(best_rows, BLOCK=4), mock.patch.object(memo, "LEAST_ROWS", least_rows):
             for turn in range(40):
@@ -94,7 +134,8 @@ def test_decisions_are_those_of_a_pass_over_all_rows(step: int, tie_break: TieBr
                     cluster.nodes.put_node(a_node("n06", cpu="64"))
                 if turn == 35:
                     cluster.nodes.put_node(a_node("n08", taints=["k:NoSchedule"]))
-                pod = a_pod(f"p{turn}", cpu=("100m", "1", "250m")[turn % 3])
+                selector = {"nodeSelector": {"half": "b"}} if turn % 4 == 3 else {}
+                pod = a_pod(f"p{turn}", cpu=("100m", "1", "250m")[turn % 3], **selector)
                 decision = decide(runner, pod, cluster, DecideOptions(tie_break=tie_break), turn)
                 assert isinstance(decision, Placement)
                 cluster.nodes.place(pod, decision.node)

@@ -42,12 +42,15 @@ OVER_ZONES = {
     "whenUnsatisfiable": "ScheduleAnyway",
     "labelSelector": {"matchLabels": {"app": "web"}},
 }
+NEAR = {"labelSelector": {"matchLabels": {"app": "web"}}, "topologyKey": ZONE, "namespaces": ["default", "other"]}
+PREFERRED_ZONE = {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 3, "podAffinityTerm": NEAR}]}
 TEMPLATES: tuple[dict[str, Any], ...] = (
     {"cpu": "250m"},
     {"cpu": "1"},
     {"cpu": "500m", "topologySpreadConstraints": [OVER_ZONES]},
+    {"cpu": "250m", "namespace": "other", "affinity": {"podAffinity": PREFERRED_ZONE}},
 )
-"""Two that are spread by default, over hosts and zones, and one over zones alone."""
+"""Two that are spread by default, over hosts and zones, one over zones alone, and one that prefers the zone of others."""
 
 
 class Walk:
@@ -55,7 +58,8 @@ class Walk:
 
     def __init__(self, seed: int) -> None:
         self.random, self.serial = Random(seed), 0
-        self.cluster: Cluster = a_cluster(a_service(), *(a_zoned(name, "abb"[i % 3]) for i, name in enumerate(NAMES)))
+        names = self.random.sample(NAMES, len(NAMES)) if seed % 2 else NAMES  # rows by name, or in any order
+        self.cluster: Cluster = a_cluster(a_service(), *(a_zoned(name, "abb"[i % 3]) for i, name in enumerate(names)))
         self.cluster.nodes.labels_touch = False  # as in a scheduler whose plugins keep nothing about single pods
         self.runner = Runner(PROFILE)
 
@@ -107,12 +111,16 @@ class Walk:
 STEPS = (Walk.place, Walk.place_some, Walk.place_some, Walk.displace, Walk.relabel, Walk.put_node)
 
 
-@pytest.mark.parametrize("most_groups", [4096, 40], ids=["few groups", "too many groups at times"])
+@pytest.mark.parametrize(
+    ("most_groups", "listed"),
+    [(4096, 4096), (40, 4096), (4096, 1), (4096, 2)],
+    ids=["few groups", "too many groups at times", "one row of a group listed", "two rows listed"],
+)
 @given(seed=st.integers(0, 1 << 32))
 @settings(max_examples=examples(40))
-def test_groups_never_show(most_groups: int, seed: int) -> None:
+def test_groups_never_show(most_groups: int, listed: int, seed: int) -> None:
     walk = Walk(seed)
-    with mock.patch.object(score_by_group, "MOST_GROUPS", most_groups):
+    with mock.patch.multiple(score_by_group, MOST_GROUPS=most_groups, MOST_LISTED=listed):
         for _ in range(8):
             walk.random.choice(STEPS)(walk)
             walk.compare()
@@ -121,6 +129,19 @@ def test_groups_never_show(most_groups: int, seed: int) -> None:
 def test_pods_of_a_template_are_decided_by_groups() -> None:
     """Four nodes in two zones: the emptiest zone first, then the emptiest node of it, then the lowest name."""
     cluster = a_cluster(a_service(), *(a_zoned(name, zone) for name, zone in zip(NAMES, "aabb", strict=False)))
+    assert nodes_by_groups(cluster, 6, labels={"app": "web"}) == ["n0", "n2", "n1", "n3", "n0", "n2"]
+
+
+def test_pods_that_prefer_a_zone_are_decided_by_groups() -> None:
+    """The zone of the pod that is there, although the nodes of the other one are emptier."""
+    cluster = a_cluster(*(a_zoned(name, zone) for name, zone in zip(NAMES, "aabb", strict=False)))
+    cluster.nodes.place(a_pod("there", cpu="1", labels={"app": "web"}), "n3")
+    preferred = {"affinity": {"podAffinity": PREFERRED_ZONE}}
+    assert nodes_by_groups(cluster, 4, labels={"app": "web"}, **preferred) == ["n2", "n2", "n2", "n2"]
+
+
+def nodes_by_groups(cluster: Cluster, count: int, **pod: Any) -> list[str]:
+    """The nodes of pods of one template. All but the first are decided by groups."""
     runner, found = Runner(PROFILE), []
     best, groups = GroupedRows.best, list[BestOfGroups | None]()
 
@@ -129,11 +150,11 @@ def test_pods_of_a_template_are_decided_by_groups() -> None:
         return groups[-1]
 
     with mock.patch.object(GroupedRows, "best", counted):
-        for number in range(6):
-            pod = a_pod(f"p{number}", cpu="100m", labels={"app": "web"})
-            decision = decide(runner, pod, cluster, DecideOptions())
+        for number in range(count):
+            like = a_pod(f"p{number}", cpu="100m", **pod)
+            decision = decide(runner, like, cluster, DecideOptions())
             assert isinstance(decision, Placement)
             found.append(decision.node)
-            cluster.nodes.place(pod, decision.node)
-    assert found == ["n0", "n2", "n1", "n3", "n0", "n2"]
-    assert len(groups) == 5, "all but the first"
+            cluster.nodes.place(like, decision.node)
+    assert len(groups) == count - 1 and all(groups)
+    return found

@@ -129,8 +129,7 @@ def deciding(
         verdicts = _filter(attempt, narrowing) if begun is None else begun.verdicts
         verdicts.objections.update(objections)
         if interested is None and not options.keeps_details and _looks_at_all(attempt, options):
-            nodes = attempt.context.nodes
-            best = attempt.best(verdicts, options.tie_break is lowest_name and nodes.is_named_by_row())
+            best = attempt.best(verdicts, options.tie_break is lowest_name)
             if best is not None:
                 return _take_best(attempt, best, options)
         feasible, scoring = _feasible_rows(attempt, verdicts, options), attempt

@@ -40,7 +40,7 @@ from mooring.framework.kept.best_rows import MaskedTotals
 from mooring.framework.kept.feasible import NARROWED_OUT, PASSED, FeasibleRows, First, with_value
 from mooring.framework.kept.memo import ASK, ShapeMemo
 from mooring.framework.kept.prepared import PreparedProfile, PrePoints
-from mooring.framework.kept.score_by_group import BestOfGroups, groups_of
+from mooring.framework.kept.score_by_group import BestOfGroups, RowGroups, ScoreByGroup, groups_of
 from mooring.framework.kept.score_by_value import ValueScores, ask_score_by_value
 
 C = TypeVar("C")
@@ -268,18 +268,22 @@ class Attempt:
         feasible = FeasibleRows.of(rows, count_rows(self.context, rows))
         return self._pre_score_and_score(feasible, partial(self._totals, explain=explain))
 
-    def best(self, verdicts: Verdicts, takes_first: bool = False) -> ScoreCard | MaskedTotals | BestOfGroups | None:
+    def best(self, verdicts: Verdicts, goes_by_name: bool = False) -> ScoreCard | MaskedTotals | BestOfGroups | None:
         """Score the nodes that passed, where only the best one is wanted; None: fewer than two passed, or a plugin of the
-        profile has the last word about their totals. With `takes_first`, the first row is taken of those with the highest
-        total."""
+        profile has the last word about their totals. With `goes_by_name`, the row with the lowest name is taken of those
+        with the highest total."""
         if self.runner.judge is not None:
             return None
-        is_for_all = self._rejects_nothing(verdicts)
-        feasible = FeasibleRows.all(len(verdicts.first)) if is_for_all else FeasibleRows(verdicts.first)
+        first = verdicts.first
+        kept = first if first is verdicts.kept else None
+        if self._rejects_nothing(verdicts):
+            feasible = FeasibleRows.all(len(first))
+        else:
+            count = None if kept is None else self._memo.passed_count(self.context.nodes, kept)
+            feasible = FeasibleRows(first, count)
         if feasible.count < 2:
             return None
-        kept = verdicts.first if takes_first and verdicts.first is verdicts.kept else None
-        return self._pre_score_and_score(feasible, partial(self._find_best, kept))
+        return self._pre_score_and_score(feasible, partial(self._find_best, kept, goes_by_name))
 
     def _pre_score_and_score(self, feasible: FeasibleRows, score: Callable[[FeasibleRows], C]) -> C:
         """Run both points of scoring. `score` sums the scores in one of two ways."""
@@ -327,15 +331,17 @@ class Attempt:
             )
         return found
 
-    def _find_best(self, first: First | None, feasible: FeasibleRows) -> ScoreCard | MaskedTotals | BestOfGroups:
+    def _find_best(
+        self, first: First | None, goes_by_name: bool, feasible: FeasibleRows
+    ) -> ScoreCard | MaskedTotals | BestOfGroups:
         """Hot: where all asked scores give one number for all nodes, only what is kept tells nodes apart. `first` are the
-        kept first rejections, if they alone decide which rows are feasible and the first of the best rows is wanted."""
+        kept first rejections, if they alone decide which rows are feasible."""
         context = self.context
         kept_sum, added, parts = self._memo.score_sum(context), 0, []
         kept = kept_sum
         known = self._memo.pre_score_outcomes
         asked = self.runner.asked_scores if known is None else known.asked_next
-        if first is not None and self.runner.scores_by_group:
+        if first is not None and goes_by_name:
             grouped = self._best_of_groups(asked, first, kept, feasible)
             if grouped is not None:
                 return grouped
@@ -355,20 +361,24 @@ class Attempt:
             for part in parts[1:]:
                 totals = totals + part
             return ScoreCard(rows, totals, added=added)
+        if first is not None and kept_sum is kept:
+            is_all = feasible.count == len(first)
+            best = self._memo.best_rows(context.nodes, kept, None if is_all else first)
+            if best is not None:
+                return MaskedTotals(best.totals, added, feasible.count, best)
         totals = feasible.mask(kept_sum, is_own=kept_sum is not kept)
-        best = self._memo.best_rows(context.nodes, kept) if totals is kept else None
-        return MaskedTotals(totals, added, feasible.count, best)
+        return MaskedTotals(totals, added, feasible.count)
 
     def _best_of_groups(
         self, asked: Iterable[tuple[int, ScorePlugin]], first: First, kept: Integers, feasible: FeasibleRows
     ) -> BestOfGroups | None:
         """The best row, where one of the asked plugins scores groups of rows that are followed, and the others give one
         number for all nodes. None: the rows have to be scored."""
-        index, plugin = self.runner.scores_by_group[0]
-        if plugin.name in self._no_score or not concerns(plugin, self.context, scoring):
+        found = self._plugin_by_group()
+        if found is None:
             return None
-        groups = groups_of(plugin, self.context)
-        grouped = None if groups is None else self._memo.grouped(self.context.nodes, groups, first, kept)
+        index, plugin, groups = found
+        grouped = self._memo.grouped(self.context.nodes, groups, first, kept)
         if grouped is None:
             return None
         added = 0
@@ -382,6 +392,15 @@ class Attempt:
         if best is not None:
             best.total += added
         return best
+
+    def _plugin_by_group(self) -> tuple[int, ScoreByGroup, RowGroups] | None:
+        """The first plugin that scores this pod by groups of rows, with its place in the order, and the groups."""
+        for index, plugin in self.runner.scores_by_group:
+            if plugin.name not in self._no_score and concerns(plugin, self.context, scoring):
+                groups = groups_of(plugin, self.context)
+                if groups is not None:
+                    return index, plugin, groups
+        return None
 
     def _scores_by_value(self, feasible: FeasibleRows) -> dict[int, ValueScores]:
         """By index of a plugin: its scores, where they follow from a label and most nodes are feasible."""

@@ -1,8 +1,8 @@
 """The highest total of each block of rows: on a large table, the best row is found without a pass over all rows.
 
-A column of kept totals changes on few rows between two attempts. So the highest total of a block, and how many rows have it,
-are worked out again for the blocks of these rows only. An attempt then reads one number for each block, and the rows of one
-block.
+Columns of kept totals and of kept first rejections change on few rows between two attempts. So the number of feasible rows of
+a block, the highest of their totals, and how many rows have it, are worked out again for the blocks of these rows only. An
+attempt then reads one number for each block, and the rows of one block.
 """
 
 from collections.abc import Callable
@@ -14,6 +14,8 @@ from numpy.typing import NDArray
 
 from mooring.cluster.columns.kernels import Integers
 from mooring.cluster.nodes.table import NodeTable
+from mooring.framework.contract.points import Rows
+from mooring.framework.kept.feasible import PASSED, First
 from mooring.framework.kept.part_memo import Bookmark
 
 BLOCK = 1024
@@ -24,53 +26,103 @@ LEAST_ROWS = 16 * BLOCK
 _UNKNOWN = -1
 
 
-class BestRows:
-    """The blocks of one column of totals, all rows of which are feasible."""
+class PassedCount:
+    """How many rows of a column of first rejections passed, by blocks."""
 
-    __slots__ = ("_at", "_counts", "_highest", "_ranks", "_totals")
+    __slots__ = ("_at", "_by_block", "_first", "count")
 
     def __init__(self) -> None:
         self._at = Bookmark()
-        self._totals: Integers = np.zeros(0, np.int16)
-        self._highest: NDArray[Any] = self._totals
+        self._first: First = np.zeros(0, np.int8)
+        self._by_block: NDArray[np.int64] = np.zeros(0, np.int64)
+        self.count = 0
+        """How many passed."""
+
+    def refresh(self, nodes: NodeTable, first: First) -> None:
+        """Follow a column of kept first rejections, which changes only on rows that the table notes as touched."""
+        if first is not self._first:
+            self._at.forget()
+            self._first = first
+        blocks = _blocks_of(self._at.take_news(nodes, nodes.touches), len(self._by_block))
+        if blocks is None:
+            starts = np.arange(0, len(first), BLOCK)
+            self._by_block = np.add.reduceat(first == PASSED, starts, dtype=np.int64)
+        for block in blocks or ():
+            self._by_block[block] = np.count_nonzero(first[block * BLOCK : (block + 1) * BLOCK] == PASSED)
+        if blocks is None or blocks:
+            self.count = int(self._by_block.sum())
+        self._at.move(nodes, nodes.touches)
+
+
+def _blocks_of(rows: Rows | None, count: int) -> "set[int] | None":
+    """The blocks of these rows, of which there may be none; None: all, of which there are so many, are to be read."""
+    if rows is None:
+        return set()
+    blocks = None if isinstance(rows, slice) else {row // BLOCK for row in rows.tolist()}
+    return None if blocks is None or len(blocks) * 8 > count else blocks
+
+
+class BestRows:
+    """The blocks of one column of totals. Rows that did not pass have the lowest number in it."""
+
+    __slots__ = ("_at", "_counts", "_first", "_highest", "_kept", "_ranks", "totals")
+
+    def __init__(self) -> None:
+        self._at = Bookmark()
+        self._kept: Integers = np.zeros(0, np.int16)
+        self._first: First | None = None
+        """None: all rows passed."""
+        self.totals: Integers = self._kept
+        """The kept totals, or where rows did not pass a copy of them. Do not write to it."""
+        self._highest: NDArray[Any] = self._kept
         """By block: the highest total."""
         self._counts: NDArray[np.int64] = np.zeros(0, np.int64)
         """By block: how many rows have the highest total."""
         self._ranks: NDArray[np.int64] = np.zeros(0, np.int64)
         """By block: the lowest rank by name of the rows with the highest total; _UNKNOWN until it is asked for."""
 
-    def refresh(self, nodes: NodeTable, totals: Integers) -> None:
-        """Follow a column of kept totals, which changes only on rows that the table notes as touched."""
-        if totals is not self._totals:
+    @property
+    def nbytes(self) -> int:
+        """Size of the copy of the totals, if there is one."""
+        return 0 if self.totals is self._kept else self.totals.nbytes
+
+    def refresh(self, nodes: NodeTable, kept: Integers, first: First | None = None) -> None:
+        """Follow a column of kept totals, and the first rejections unless all rows passed. Both change only on rows that the
+        table notes as touched."""
+        if kept is not self._kept or first is not self._first:
             self._at.forget()
-            self._totals = totals
-        rows = self._at.take_news(nodes, nodes.touches)
-        if rows is None:
-            return
-        blocks = None if isinstance(rows, slice) else {row // BLOCK for row in rows.tolist()}
-        if blocks is None or len(blocks) * 8 > len(self._counts):
+            self._kept, self._first = kept, first
+        blocks = _blocks_of(self._at.take_news(nodes, nodes.touches), len(self._counts))
+        if blocks is None:
             self._work_out_all()
-        else:
-            for block in blocks:
-                self._work_out(block)
+        for block in blocks or ():
+            self._work_out(block)
         self._at.move(nodes, nodes.touches)
 
     def _work_out_all(self) -> None:
-        starts = np.arange(0, len(self._totals), BLOCK)
-        self._highest = np.maximum.reduceat(self._totals, starts)
-        is_highest = self._totals == np.repeat(self._highest, BLOCK)[: len(self._totals)]
+        self.totals = self._kept
+        if self._first is not None:
+            self.totals = self._kept.copy()
+            np.putmask(self.totals, self._first != PASSED, np.iinfo(self._kept.dtype).min)
+        starts = np.arange(0, len(self.totals), BLOCK)
+        self._highest = np.maximum.reduceat(self.totals, starts)
+        is_highest = self.totals == np.repeat(self._highest, BLOCK)[: len(self.totals)]
         self._counts = np.add.reduceat(is_highest, starts, dtype=np.int64)
         self._ranks = np.full(len(starts), _UNKNOWN, np.int64)
 
     def _work_out(self, block: int) -> None:
         part = self._rows_of(block)
+        if self._first is not None:
+            rows = slice(block * BLOCK, block * BLOCK + len(part))
+            part[:] = self._kept[rows]
+            np.putmask(part, self._first[rows] != PASSED, np.iinfo(part.dtype).min)
         highest = part[part.argmax()]
         self._highest[block] = highest
         self._counts[block] = np.count_nonzero(part == highest)
         self._ranks[block] = _UNKNOWN
 
     def _rows_of(self, block: int) -> Integers:
-        return self._totals[block * BLOCK : (block + 1) * BLOCK]
+        return self.totals[block * BLOCK : (block + 1) * BLOCK]
 
     def _tied(self) -> tuple[int, NDArray[np.intp]]:
         """The highest total, and the blocks that have it."""
@@ -113,4 +165,4 @@ class MaskedTotals(msgspec.Struct, eq=False):
     count: int
     """The number of feasible rows."""
     best: BestRows | None = None
-    """Finds the best row, where the table is large and all rows are feasible."""
+    """Finds the best row, where the table is large and kept filters alone decide which rows are feasible."""

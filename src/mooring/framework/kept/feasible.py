@@ -77,12 +77,17 @@ def _all_true(height: int) -> Mask:
 class FeasibleRows:
     """The rows that passed every filter: how many is known at once, and which of them when a plugin asks."""
 
-    __slots__ = ("_others", "_passed", "_rows", "count")
+    __slots__ = ("_first", "_mask", "_others", "_rows", "count")
 
-    def __init__(self, first: First) -> None:
-        """`first` has PASSED for these rows, and something else for the others."""
-        self._passed: Mask | None = first == PASSED
-        self.count = int(np.count_nonzero(self._passed))
+    def __init__(self, first: First, count: int | None = None) -> None:
+        """`first` has PASSED for these rows, and something else for the others. `count` is how many these are, if that is
+        known already: then nothing reads the column unless a plugin asks for the rows."""
+        self._first: First | None = first
+        self._mask: Mask | None = None
+        if count is None:
+            self._mask = first == PASSED
+            count = int(np.count_nonzero(self._mask))
+        self.count = count
         self._rows: Rows | None = slice(0, len(first)) if self.count == len(first) else None
         self._others: NDArray[np.intp] | None = None
 
@@ -90,15 +95,24 @@ class FeasibleRows:
     def all(cls, height: int) -> "FeasibleRows":
         """All rows. Hot: as a rule no filter rejects a node, and no column has to be read to count those that passed."""
         self = object.__new__(cls)
-        self._passed, self._rows, self._others, self.count = _all_true(height), slice(0, height), None, height
+        self._first, self._mask, self._rows = None, _all_true(height), slice(0, height)
+        self._others, self.count = None, height
         return self
 
     @classmethod
     def of(cls, rows: Rows, count: int) -> "FeasibleRows":
         """These rows, of which there are so many."""
         self = object.__new__(cls)
-        self._passed, self._rows, self._others, self.count = None, rows, None, count
+        self._first = self._mask = self._others = None
+        self._rows, self.count = rows, count
         return self
+
+    @property
+    def _passed(self) -> Mask | None:
+        """By row whether it passed; None where only the rows that passed are known."""
+        if self._mask is None and self._first is not None:
+            self._mask = self._first == PASSED
+        return self._mask
 
     @property
     def rows(self) -> Rows:
@@ -110,7 +124,8 @@ class FeasibleRows:
     @property
     def are_most(self) -> bool:
         """Whether at least half of all rows passed: then columns of all rows are cheaper than a list of these."""
-        return self._passed is not None and 2 * self.count >= len(self._passed)
+        column = self._mask if self._mask is not None else self._first
+        return column is not None and 2 * self.count >= len(column)
 
     @property
     def others(self) -> NDArray[np.intp]:

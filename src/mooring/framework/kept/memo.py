@@ -17,7 +17,7 @@ from mooring.cluster.columns.kernels import Integers
 from mooring.cluster.nodes.table import NodeTable
 from mooring.framework.contract.context import KeptValues, SchedulingContext
 from mooring.framework.contract.points import Plugin, Rows
-from mooring.framework.kept.best_rows import LEAST_ROWS, BestRows
+from mooring.framework.kept.best_rows import LEAST_ROWS, BestRows, PassedCount
 from mooring.framework.kept.feasible import DEAD, PASSED, First
 from mooring.framework.kept.part_memo import (
     PRE_FILTER,
@@ -208,6 +208,7 @@ class ShapeMemo:
     _combined_first: _CombinedColumn | None = None
     _combined_sum: _CombinedColumn | None = None
     _best: BestRows | None = None
+    _passed: PassedCount | None = None
     _grouped: GroupedRows | None = None
 
     def __init__(
@@ -308,12 +309,21 @@ class ShapeMemo:
             return self._combine_sum(nodes, sources)
         return sources[0] if sources else _all_zero(nodes.height)
 
-    def best_rows(self, nodes: NodeTable, totals: Integers) -> BestRows | None:
-        """Finds the best row of all in what `score_sum` has returned; None: the table is too small for that to pay."""
+    def passed_count(self, nodes: NodeTable, first: First) -> int | None:
+        """How many rows passed in what `first_rejections` has returned; None: the table is too small for that to pay."""
+        if nodes.height <= LEAST_ROWS:
+            return None
+        passed = self._passed = self._passed or PassedCount()
+        passed.refresh(nodes, first)
+        return passed.count
+
+    def best_rows(self, nodes: NodeTable, totals: Integers, first: First | None) -> BestRows | None:
+        """Finds the best row in what `score_sum` has returned, of all or of those that passed in what `first_rejections` has
+        returned; None: the table is too small for that to pay."""
         if nodes.height <= LEAST_ROWS:
             return None
         best = self._best = self._best or BestRows()
-        best.refresh(nodes, totals)
+        best.refresh(nodes, totals, first)
         return best
 
     def grouped(self, nodes: NodeTable, groups: RowGroups, first: First, kept: Integers) -> GroupedRows | None:
@@ -356,12 +366,13 @@ class ShapeMemo:
 
     @property
     def own_bytes(self) -> int:
-        first, total, grouped = self._combined_first, self._combined_sum, self._grouped
+        first, total, grouped, best = self._combined_first, self._combined_sum, self._grouped, self._best
         return (
             MEMO_OVERHEAD_BYTES
             + (0 if first is None else first.nbytes)
             + (0 if total is None else total.nbytes)
             + (0 if grouped is None else grouped.nbytes)
+            + (0 if best is None else best.nbytes)
         )  # Hot: asked for in every attempt, and as a rule there is neither
 
     def note_bytes(self) -> None:

@@ -49,6 +49,7 @@ from mooring.framework.contract.points import (
     reads,
 )
 from mooring.framework.contract.status import SKIP, SKIP_FOR_NOW, Rejection, Skip, curable, final
+from mooring.framework.kept.score_by_group import PresentGroups, RowGroups, ScoreByGroup
 from mooring.framework.kept.score_by_value import ScoreByValue
 from mooring.model.affinity import AffinityTerm
 from mooring.model.node import Node
@@ -59,6 +60,7 @@ from mooring.model.workloads import Namespace
 from mooring.plugins.affinity.affinity_counts import (
     ByKey,
     ByKeyOrNode,
+    Domains,
     Neighbours,
     OwnTerms,
     add_concerns,
@@ -86,7 +88,7 @@ _FEW = 24
 """Largest number of scores that are normalized one by one, without arrays."""
 
 
-class InterPodAffinity(PreFilterExtensions, FilterPlugin, PreScorePlugin, ScoreByValue):
+class InterPodAffinity(PreFilterExtensions, FilterPlugin, PreScorePlugin, ScoreByValue, ScoreByGroup):
     """PreFilter counts, Filter and Score look the domain of each node up; AddPod and RemovePod keep the counts of a
     what-if."""
 
@@ -213,6 +215,17 @@ class InterPodAffinity(PreFilterExtensions, FilterPlugin, PreScorePlugin, ScoreB
         """As a rule all terms name one label."""
         pulls = context.state.read((self.name, "pull"))
         return (pulls[0].column, pulls[0].counts) if len(pulls) == 1 else None
+
+    def row_groups(self, context: SchedulingContext) -> RowGroups | None:
+        """The values of the label, if all terms name one that has few values."""
+        column, _ = self.score_by_value(context) or (None, None)
+        if column is None or column.is_nowhere or column.places(context.nodes.height).narrow is None:
+            return None
+        return RowGroups(column, None)
+
+    def score_groups(self, context: SchedulingContext, present: PresentGroups) -> Scores:
+        pulls: list[Domains] = context.state.read((self.name, "pull"))
+        return pulls[0].counts.take(present.codes)
 
     def normalize(self, context: SchedulingContext, scores: Scores, rows: Rows) -> Scores:
         """Scale from the lowest sum (0) to the highest (100). Sums may be negative: anti-affinity has negative weights.
