@@ -19,8 +19,8 @@ import msgspec
 from mooring.apiclient.certificates import KeyPair
 from mooring.apiclient.connection_settings import ConnectionSettings, client_context, proxy_of
 from mooring.apiclient.credentials import CredentialsError
+from mooring.apiclient.proxy_transport import FencedBody
 from mooring.apiclient.reflectors.reflector import WatchSource
-from mooring.apiclient.transport import FencedBody
 from mooring.drivers.traced_requests import METHOD, NO_TRACES, PATH, SERVER, RequestTraces
 from mooring.framework.config.problems import ConfigError
 from mooring.framework.config.types import Extender, ExtenderTLSConfig
