@@ -25,7 +25,7 @@ from mooring.apiclient.request_errors import (
 )
 from mooring.apiclient.stream_transport import StreamTransport
 from mooring.apiclient.throttle import RequestRetries, Throttle, Timing, retry_after_s
-from mooring.apiclient.transport import Answer, LineSplitter, OutgoingRequest, Params
+from mooring.apiclient.transport import HttpAnswer, LineSplitter, OutgoingRequest, Params
 from mooring.kit.bounded_reading import read_body
 from mooring.kit.clock import NS_PER_S
 from mooring.kit.tasks import NO_FENCE, Fence
@@ -273,7 +273,7 @@ class ApiClient:
                 await self._timing.sleep(wait_s)
 
     @asynccontextmanager
-    async def _attempt(self, request: OutgoingRequest) -> AsyncIterator[Answer]:
+    async def _attempt(self, request: OutgoingRequest) -> AsyncIterator[HttpAnswer]:
         """One attempt. The answer is a success; any other raises _Refused."""
         _tell_wait(await self._throttle.take(), request)
         grant = await self._credentials.grant()
@@ -310,7 +310,7 @@ async def server_version(client: ApiClient) -> str:
     return str(version.get("gitVersion", "")) if isinstance(version, dict) else ""
 
 
-async def _body(answer: Answer, max_bytes: int, request: OutgoingRequest) -> bytes:
+async def _body(answer: HttpAnswer, max_bytes: int, request: OutgoingRequest) -> bytes:
     body = await read_body(answer, max_bytes)
     if body is None:
         raise TooLarge(f"{request}: the answer is larger than {max_bytes} bytes, the limit of this client")

@@ -8,7 +8,6 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
-import aiohttp
 from multidict import CIMultiDict
 from yarl import URL
 
@@ -24,6 +23,7 @@ from mooring.apiclient.request_errors import (
     untrusted,
 )
 from mooring.apiclient.transport import OutgoingRequest
+from mooring.kit.late_authorities import aiohttp
 from mooring.kit.tasks import NO_FENCE, Fence
 
 _IDLE_S = 60.0

@@ -1,5 +1,5 @@
-"""One HTTP/1.1 connection whose answers are read as they arrive: lists and watches (httptools, ADR 11). `stream_transport` gives
-it a socket.
+"""One HTTP/1.1 connection whose answers are read as they arrive: lists and watches (httptools, ADR 11).
+`stream_transport` gives it a socket.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ class NotHttp(Exception):
 
 
 class StreamConnection:
-    """A connection with one request at a time. It is the answer to that request as well: see `transport.Answer`.
+    """A connection with one request at a time. It is the answer to that request as well: see `transport.HttpAnswer`.
 
     A fault is raised where the caller waits, after the pieces of the body that came before it.
     """

@@ -10,13 +10,12 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from urllib.parse import quote, urlencode, urlsplit
 
-from mooring.apiclient.certificates import KeyPair
 from mooring.apiclient.connection_settings import ConnectionSettings, TlsContexts
-from mooring.apiclient.credentials import Grant
+from mooring.apiclient.credentials import Grant, KeyPair
 from mooring.apiclient.lean_socket import LeanSocket
 from mooring.apiclient.request_errors import TooLarge, Unanswered, unanswered, unconnected, untrusted
 from mooring.apiclient.stream_connection import NotHttp, StreamConnection
-from mooring.apiclient.transport import Answer, OutgoingRequest
+from mooring.apiclient.transport import HttpAnswer, OutgoingRequest
 from mooring.kit.tasks import NO_FENCE, Fence
 
 IDLE_S = 60.0
@@ -63,7 +62,7 @@ class StreamTransport:
             self._idle.pop()[0].abort()
 
     @asynccontextmanager
-    async def attempt(self, request: OutgoingRequest, grant: Grant) -> AsyncIterator[Answer]:
+    async def attempt(self, request: OutgoingRequest, grant: Grant) -> AsyncIterator[HttpAnswer]:
         """The answer, with its body still to be read. Raises Unanswered for everything that fails until the block ends."""
         if not self._is_opened:
             raise RuntimeError("the client is not open: use it with `async with`")

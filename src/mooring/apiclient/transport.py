@@ -35,7 +35,7 @@ class OutgoingRequest:
         return f"{self.method} {self.path}"
 
 
-class Answer(Message, Protocol):
+class HttpAnswer(Message, Protocol):
     """An answer whose body is still to be read. Names of headers are in lower case, or in any."""
 
     @property
