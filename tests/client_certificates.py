@@ -8,7 +8,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from mooring.apiclient.certificates import KeyPair
+from mooring.apiclient.credentials import KeyPair
 
 
 def sign_client(authority: KeyPair, user: str, groups: Sequence[str] = ()) -> KeyPair:

@@ -30,7 +30,8 @@ from forked_commands import Started, start_mooring
 from mooring.apiclient.client import ApiClient
 from mooring.apiclient.connection_settings import ConnectionSettings
 from mooring.apiclient.kubeconfig.loading import find_connection
-from mooring.apiclient.transport import OutgoingRequest, Transport
+from mooring.apiclient.proxy_transport import ProxyTransport
+from mooring.apiclient.transport import OutgoingRequest
 
 LEASE_S, RENEW_S, RETRY_S = 6, 4, 0.5
 """A leader stops 4.5 s after its last answer: 1.5 s are left for what is on its way, however busy the machine is."""
@@ -79,7 +80,7 @@ class Witness:
         self.instance = instance
         self._access = access
         self._judge = judge
-        self._upstream = Transport(access, {}, 1000)
+        self._upstream = ProxyTransport(access, {}, 1000)
         self._runner = web.ServerRunner(web.Server(self._pass_on, access_log=None), shutdown_timeout=0.1)
         self.url = ""
 

@@ -10,7 +10,8 @@ import pytest
 from cryptography import x509
 
 from client_certificates import sign_client
-from mooring.apiclient.certificates import ALWAYS_NAMED, CertificateFiles, KeyPair, new_authority, sign_server
+from mooring.apiclient.certificates import ALWAYS_NAMED, CertificateFiles, new_authority, sign_server
+from mooring.apiclient.credentials import KeyPair
 from mooring.kit.clock import NS_PER_S, VirtualClock, WallClock
 
 DAY_NS = 86_400 * NS_PER_S

@@ -15,10 +15,10 @@ from aiohttp import web
 
 from client_certificates import sign_client
 from mooring.api.api_errors import ApiError, Cause, conflict, not_found, too_many_requests
-from mooring.apiclient.certificates import CertificateFiles, KeyPair
+from mooring.apiclient.certificates import CertificateFiles
 from mooring.apiclient.client import ApiClient, ClientOptions, Limits
 from mooring.apiclient.connection_settings import ConnectionSettings, proxy_of
-from mooring.apiclient.credentials import Grant, Identity, RereadFile
+from mooring.apiclient.credentials import Grant, Identity, KeyPair, RereadFile
 from mooring.apiclient.kubeconfig.editing import Login, write_kubeconfig
 from mooring.apiclient.request_errors import (
     ConnectionLost,

@@ -13,7 +13,6 @@ import pytest
 import yaml
 
 from jumping_clock import JUMPS_S, JumpingClock
-from mooring.apiclient.certificates import KeyPair
 from mooring.apiclient.connection_settings import ConnectionSettings
 from mooring.apiclient.credentials import (
     V1,
@@ -23,6 +22,7 @@ from mooring.apiclient.credentials import (
     ExecPlugin,
     Grant,
     Identity,
+    KeyPair,
     RereadFile,
 )
 from mooring.apiclient.kubeconfig.editing import Login, write_kubeconfig

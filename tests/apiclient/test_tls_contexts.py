@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from client_certificates import sign_client
-from mooring.apiclient.certificates import KeyPair, new_authority, sign_server
+from mooring.apiclient.certificates import new_authority, sign_server
 from mooring.apiclient.connection_settings import ConnectionSettings, TlsContexts, client_context
-from mooring.apiclient.credentials import CredentialsError
+from mooring.apiclient.credentials import CredentialsError, KeyPair
 from mooring.kit.clock import WallClock
 
 AUTHORITY = new_authority(WallClock())

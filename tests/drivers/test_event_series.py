@@ -186,4 +186,4 @@ def test_an_event_without_a_namespace_is_in_the_default_one(namespace: str, writ
 def test_the_numbers_of_client_go() -> None:
     assert (IDLE_NS, REFRESH_NS) == (360_000_000_000, 1_800_000_000_000)
     assert (MAX_TRIES, RETRY_S, SENDERS) == (12, 10.0, 8)
-    assert (MAX_KEPT, MAX_QUEUED) == (10_000, 10_000)
+    assert (MAX_KEPT, MAX_QUEUED) == (10_000, 16_000)

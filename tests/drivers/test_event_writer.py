@@ -206,21 +206,56 @@ def test_closing_sends_what_is_queued_and_gives_up_the_rest() -> None:
     run(main())
 
 
+@dataclass
 class Hanging(Sink):
-    """Never answers."""
+    """Never answers for these pods; for no pod at all, if none is named."""
+
+    hanging: set[str] = field(default_factory=set)
 
     async def create_event(self, event: dict[str, Any]) -> None:
-        self._write("POST", event["regarding"]["name"])
-        await asyncio.Event().wait()
+        name = event["regarding"]["name"]
+        self._write("POST", name)
+        if not self.hanging or name in self.hanging:
+            await asyncio.Event().wait()
 
 
-def test_eight_events_are_under_way_at_a_time_and_closing_ends_them() -> None:
+@pytest.mark.parametrize(
+    ("recorded", "under_way"),
+    [(1, 1), (2, 2), (3, 2), (102, 2), (103, 3), (607, 7), (608, 8), (900, 8)],
+)
+def test_a_queue_that_grows_gets_more_senders(recorded: int, under_way: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def main() -> None:
+        monkeypatch.setattr(event_writer, "EVENTS_OF_A_SENDER", 100)
+        stage = Stage(Hanging())
+        for number in range(recorded):
+            stage.record(f"p{number}")
+            await asyncio.sleep(0)  # senders take their first event
+        await stage.rest()
+        assert len(stage.sink.written) == under_way
+        stage.writer.halt()
+
+    run(main())
+
+
+def test_an_event_that_hangs_delays_no_other() -> None:
+    async def main() -> None:
+        stage = Stage(Hanging(hanging={"p0"}))
+        for number in range(20):
+            stage.record(f"p{number}")
+        await stage.rest()
+        assert len(stage.sink.written) == 20
+        stage.writer.halt()
+
+    run(main())
+
+
+def test_closing_sends_eight_events_at_a_time_and_ends_those_that_hang() -> None:
     async def main() -> None:
         stage = Stage(Hanging())
         for number in range(20):
             stage.record(f"p{number}")
         await stage.rest()
-        assert len(stage.sink.written) == 8
+        assert len(stage.sink.written) == 2
         await stage.writer.close(0.01)
         await stage.rest()
         assert len(stage.sink.written) == 8

@@ -11,7 +11,8 @@ from aiohttp import web
 
 from client_certificates import sign_client
 from extending import a_config
-from mooring.apiclient.certificates import KeyPair, new_authority, sign_server
+from mooring.apiclient.certificates import new_authority, sign_server
+from mooring.apiclient.credentials import KeyPair
 from mooring.drivers.extender_calls import ExtenderClient, extender_context
 from mooring.framework.config.problems import ConfigError
 from mooring.framework.config.types import Extender

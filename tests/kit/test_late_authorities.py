@@ -34,7 +34,14 @@ def said_with(module: str, scratch: Path) -> list[str]:
 def test_the_authorities_come_with_the_first_connection(tmp_path: Path) -> None:
     late = ["0 1 CERT_REQUIRED True {}", "0 1 CERT_NONE False {}", "1"]
     assert said_with("mooring.kit.late_authorities", tmp_path) == late
-    assert said_with("mooring.cli.commands.run", tmp_path) == late
+    assert said_with("mooring.apiclient.proxy_transport", tmp_path) == late
+    assert said_with("mooring.drivers.extender_calls", tmp_path) == late
+
+
+def test_a_scheduler_without_proxy_extenders_and_pages_imports_neither_aiohttp_nor_cryptography() -> None:
+    """Both take a tenth of the start of `mooring run`. The shell of the pages imports aiohttp for the first connection."""
+    script = "import sys, mooring.cli.commands.run; print({'aiohttp', 'cryptography', 'mooring'} & {*sys.modules})"
+    assert subprocess.run([sys.executable, "-c", script], capture_output=True, text=True).stdout == "{'mooring'}\n"
 
 
 def test_aiohttp_alone_has_the_same_with_its_import(tmp_path: Path) -> None:

@@ -15,7 +15,8 @@ from cryptography.hazmat.primitives import serialization
 
 from fake_client import FakeClient
 from mooring.api.api_errors import ApiError, not_found
-from mooring.apiclient.certificates import CertificateFiles, KeyPair
+from mooring.apiclient.certificates import CertificateFiles
+from mooring.apiclient.credentials import KeyPair
 from mooring.apiclient.request_errors import TimedOut
 from mooring.kit.clock import WallClock
 from mooring.kit.logs import start_logs

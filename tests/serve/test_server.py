@@ -19,9 +19,9 @@ from cluster_api import an_api
 from fake_client import FakeClient
 from mooring.api.api_errors import not_found
 from mooring.api.kinds import RESOURCES
-from mooring.apiclient.certificates import CertificateFiles, KeyPair
+from mooring.apiclient.certificates import CertificateFiles
 from mooring.apiclient.connection_settings import ConnectionSettings
-from mooring.apiclient.credentials import Identity
+from mooring.apiclient.credentials import Identity, KeyPair
 from mooring.apiserver.server.http import HttpServer
 from mooring.kit.clock import WallClock
 from mooring.kit.logs import Log

@@ -7,7 +7,6 @@ All keys are EC P-256. The extensions are those that the strict checks of Go and
 import ipaddress
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -17,6 +16,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from mooring.apiclient.credentials import KeyPair
 from mooring.kit.bounded_reading import read_file
 from mooring.kit.clock import NS_PER_S, Clock, WallClock
 from mooring.kit.private_files import write_private
@@ -31,14 +31,6 @@ RENEWED_BEFORE_END = timedelta(days=30)
 """A certificate that ends sooner is replaced at the next start."""
 _CLOCK_SKEW = timedelta(hours=1)
 """A certificate is valid from a little before it is made, for clients whose clocks are behind."""
-
-
-@dataclass(frozen=True, slots=True)
-class KeyPair:
-    """A certificate and its private key, both PEM."""
-
-    certificate_pem: bytes
-    key_pem: bytes = field(repr=False)
 
 
 def new_authority(clock: Clock) -> KeyPair:

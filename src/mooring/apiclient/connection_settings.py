@@ -15,8 +15,7 @@ from pathlib import Path
 from typing import NoReturn
 from urllib.parse import urlsplit
 
-from mooring.apiclient.certificates import KeyPair
-from mooring.apiclient.credentials import ANONYMOUS, Credentials, CredentialsError
+from mooring.apiclient.credentials import ANONYMOUS, Credentials, CredentialsError, KeyPair
 
 
 @dataclass(frozen=True, slots=True)

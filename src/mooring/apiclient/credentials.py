@@ -15,7 +15,6 @@ from typing import Any, Protocol
 
 import msgspec
 
-from mooring.apiclient.certificates import KeyPair
 from mooring.kit.bounded_reading import read_file
 from mooring.kit.clock import NS_PER_S, Clock, SteadyClock, WallClock, moment_ns
 
@@ -27,6 +26,14 @@ REREAD_AFTER_S = 60
 
 class CredentialsError(Exception):
     """There are no usable credentials. The text names the source and never contains a secret."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeyPair:
+    """A certificate and its private key, both PEM."""
+
+    certificate_pem: bytes
+    key_pem: bytes = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)

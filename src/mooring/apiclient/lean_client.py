@@ -3,7 +3,6 @@ so that a flood of events does not delay binds.
 """
 
 import asyncio
-import errno
 from collections import deque
 from types import TracebackType
 from typing import Self
@@ -19,6 +18,7 @@ from mooring.apiclient.request_errors import (
     TimedOut,
     Unanswered,
     check_success,
+    is_refused,
     refusal,
     unanswered,
 )
@@ -237,7 +237,7 @@ class LeanClient:
                 opened.abort()
             if not isinstance(error, OSError | TimeoutError):
                 raise
-            if _is_refused(error):
+            if is_refused(error):
                 raise ConnectionRefused(f"cannot connect to {self._netloc}: connection refused") from None
             raise unanswered(error, f"cannot connect to {self._netloc}") from None
         connection = LeanConnection(opened, self._heads)
@@ -281,8 +281,3 @@ class LeanClient:
             turn = self._queue.popleft()
             if not turn.done():
                 turn.set_result(self._take_place())
-
-
-def _is_refused(error: Exception) -> bool:
-    """For a host with several addresses asyncio raises one OSError with all failures in its text."""
-    return isinstance(error, ConnectionRefusedError) or f"[Errno {errno.ECONNREFUSED}]" in str(error)

@@ -70,6 +70,13 @@ class LeanSocket:
             raise faults[0]
         raise OSError(f"Multiple exceptions: {', '.join(map(str, faults))}")
 
+    def notice_death(self) -> None:
+        """Find a dead peer after 30 + 3 * 10 s: a watch may be silent for minutes."""
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        for name, value in (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3)):
+            if hasattr(socket, name):
+                self._socket.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+
     async def secure(self, context: ssl.SSLContext, server_name: str) -> None:
         """Do the TLS handshake. Raises OSError."""
         tls = context.wrap_bio(self._incoming, self._outgoing, server_hostname=server_name)
@@ -140,6 +147,15 @@ class LeanSocket:
         return len(self._unsent)
 
     # ---- in
+
+    def pause(self) -> None:
+        """Read nothing until `resume`, so that the other side has to wait. What has been read is still handed on."""
+        if not self._is_closing:
+            self._loop.remove_reader(self._socket)
+
+    def resume(self) -> None:
+        if not self._is_closing:
+            self._loop.add_reader(self._socket, self._read)
 
     def _read(self) -> None:
         """Read from the socket when the event loop reports data, and pass the bytes on, decrypted if the connection has TLS.

@@ -1,15 +1,14 @@
 """Errors of requests: those that got no usable answer, and the ApiError of an answer that is an error.
 
-aiohttp's exceptions hold the request with its headers, and therefore the token. These hold only texts, so that they can
-be logged.
+Exceptions of HTTP libraries hold the request with its headers, and therefore the token. These hold only texts, so that they
+can be logged.
 """
 
-import asyncio
+import errno
 import ssl
 from http import HTTPStatus
 from typing import Any
 
-import aiohttp
 import msgspec
 
 from mooring.api.api_errors import ApiError, Cause, StatusDetails
@@ -45,27 +44,35 @@ class Unreadable(Unanswered):
 
 
 def unanswered(error: Exception, request: str) -> Unanswered:
-    """The Unanswered for an error of aiohttp; `request` is for the text (`GET /api/v1/pods`)."""
-    if isinstance(error, asyncio.TimeoutError):
+    """The Unanswered for an error of a connection; `request` is for the text (`GET /api/v1/pods`)."""
+    if isinstance(error, TimeoutError):
         return TimedOut(f"{request}: no answer within the time limit")
-    if isinstance(error, aiohttp.ClientConnectorCertificateError):
-        fault = error.certificate_error
-        told = getattr(fault, "verify_message", "") or type(fault).__name__
-        return NotTrusted(f"{request}: the server's certificate is not trusted: {told}")
-    if isinstance(error, (aiohttp.ClientSSLError, ssl.SSLError)) or isinstance(error.__cause__, ssl.SSLError):
-        causes = (error, getattr(error, "os_error", None), error.__cause__)
-        cause = next((cause for cause in causes if isinstance(cause, ssl.SSLError)), None)
-        told = (cause.reason or type(cause).__name__) if cause else type(error).__name__
-        return NotTrusted(f"{request}: TLS failed: {told}")
-    if isinstance(error, aiohttp.ClientConnectorError):
-        kind = ConnectionRefused if isinstance(error.os_error, ConnectionRefusedError) else Unanswered
-        return kind(f"{request}: cannot connect to {error.host}:{error.port}: {_told(error.os_error)}")
-    if isinstance(error, (aiohttp.ServerDisconnectedError, aiohttp.ClientPayloadError, OSError)):
-        return ConnectionLost(f"{request}: the connection was lost: {_told(error)}")
+    cause = next((each for each in (error, error.__cause__) if isinstance(each, ssl.SSLError)), None)
+    if cause is not None:
+        return NotTrusted(f"{request}: TLS failed: {cause.reason or type(cause).__name__}")
+    if isinstance(error, OSError):
+        return ConnectionLost(f"{request}: the connection was lost: {told(error)}")
     return Unanswered(f"{request}: {type(error).__name__}")
 
 
-def _told(error: BaseException) -> str:
+def untrusted(error: Exception, request: str) -> NotTrusted:
+    """The certificate of the server is not trusted."""
+    why = getattr(error, "verify_message", "") or type(error).__name__
+    return NotTrusted(f"{request}: the server's certificate is not trusted: {why}")
+
+
+def unconnected(error: OSError, request: str, host: str, port: int | None) -> Unanswered:
+    """There is no connection to the host."""
+    kind = ConnectionRefused if is_refused(error) else Unanswered
+    return kind(f"{request}: cannot connect to {host}:{port}: {told(error)}")
+
+
+def is_refused(error: Exception) -> bool:
+    """For a host with several addresses there is one OSError with all failures in its text."""
+    return isinstance(error, ConnectionRefusedError) or f"[Errno {errno.ECONNREFUSED}]" in str(error)
+
+
+def told(error: BaseException) -> str:
     """The text of the operating system. Messages of the library may contain secrets, so only the type is shown."""
     return getattr(error, "strerror", None) or type(error).__name__
 

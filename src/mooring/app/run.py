@@ -375,7 +375,9 @@ class Running:
         pair = serving_pair(
             serving.certificate, serving.key, serving.directory, ["localhost", serving.address], self._wall, log
         )
-        tls = ServerTls(pair, authorities.pem if authorities.has_sources else None, log)
+        # Hot: a certificate that is made here cannot fail, and takes 30 ms with its imports.
+        at_once = bool(serving.certificate or serving.directory or authorities.has_sources)
+        tls = ServerTls(pair, authorities.pem if authorities.has_sources else None, log, at_once)
         authorizer = request_authorizer(serving.access, authentication, authorization, time.monotonic, log)
         dashboard = self._dashboard(stack)
         limits = WebLimits.within(raise_descriptor_limit())

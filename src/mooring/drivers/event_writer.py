@@ -167,10 +167,15 @@ def _reference(group: AnyPodGroup) -> JsonObject:
 
 log = logging.getLogger(__name__)
 
-MAX_QUEUED = 10_000
-"""Ten times the queue of kube-scheduler: each bind is an event, a burst of binds a burst of events, and events are small."""
 SENDERS = 8
 """Connections for events, and tasks that send them, one for each. Events may wait."""
+EVENTS_OF_A_SENDER = 1_000
+"""Two senders are at work while there are events, and one more for so many events in the queue. Each bind is an event, and
+its write costs the API server as much as the bind: with all senders at once, a burst of binds takes longer, because the
+server works on events meanwhile. A queue that grows gets more senders, so that an event waits for some seconds at most."""
+MAX_QUEUED = 16_000
+"""All senders are at work at 6,000 events. The other 10,000 are ten times the queue of kube-scheduler: a burst of binds is a
+burst of events, and events are small."""
 MAX_TRIES = 12
 RETRY_S = 10.0
 """client-go's numbers: 12 tries, 10 s between them and up to a quarter more, so that schedulers do not retry all at once."""
@@ -218,6 +223,8 @@ class EventWriter:
 
     async def close(self, patience_s: float = 2.0) -> None:
         """Send what is queued for up to `patience_s`, then stop."""
+        for _ in range(min(SENDERS, len(self._queue)) - len(self._senders)):
+            self._senders.start(self._send_all())
         await self._senders.settle(patience_s)
         self.halt()
 
@@ -228,13 +235,14 @@ class EventWriter:
         self._resting.cancel()
 
     def _enqueue(self, queued: _QueuedEvent) -> None:
-        """Queue an event and start a sender if there are fewer than SENDERS. With MAX_QUEUED events in the queue, the event
-        is dropped and counted."""
+        """Queue an event and start a sender if the queue is long for those at work. With MAX_QUEUED events in the queue, the
+        event is dropped and counted."""
         if len(self._queue) + len(self._resting) >= MAX_QUEUED:
             self.dropped += 1
             return
         self._queue.append(queued)
-        if len(self._senders) < SENDERS:
+        senders = len(self._senders)
+        if senders < SENDERS and len(self._queue) > (senders - 1) * EVENTS_OF_A_SENDER:
             self._senders.start(self._send_all())
 
     async def _send_all(self) -> None:

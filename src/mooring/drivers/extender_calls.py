@@ -13,19 +13,18 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
-import aiohttp
 import msgspec
 
-from mooring.apiclient.certificates import KeyPair
 from mooring.apiclient.connection_settings import ConnectionSettings, client_context, proxy_of
-from mooring.apiclient.credentials import CredentialsError
+from mooring.apiclient.credentials import CredentialsError, KeyPair
+from mooring.apiclient.proxy_transport import FencedBody
 from mooring.apiclient.reflectors.reflector import WatchSource
-from mooring.apiclient.transport import FencedBody
 from mooring.drivers.traced_requests import METHOD, NO_TRACES, PATH, SERVER, RequestTraces
 from mooring.framework.config.problems import ConfigError
 from mooring.framework.config.types import Extender, ExtenderTLSConfig
 from mooring.framework.contract.intents import Call, CallFault, CallReply
 from mooring.kit.bounded_reading import TOO_MANY_VALUES, has_too_many_values, read_body, read_file
+from mooring.kit.late_authorities import aiohttp
 from mooring.kit.tasks import NO_FENCE, Fence, TaskSet
 from mooring.model.meta import KubeObject, ObjectMeta
 from mooring.model.pod import Pod

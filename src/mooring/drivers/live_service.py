@@ -25,7 +25,6 @@ from mooring.drivers.binder import BINDERS
 from mooring.drivers.driver import input_of
 from mooring.drivers.dry_run import DryRun, DrySender
 from mooring.drivers.event_writer import SENDERS, EventWriter
-from mooring.drivers.extender_calls import ExtenderCaller, Originals
 from mooring.drivers.listed_versions import METADATA_ONLY, ListedVersions
 from mooring.drivers.live_driver import LiveDriver
 from mooring.drivers.self_checks import CheckedScheduler, SelfCheckMetrics, SelfChecks, SelfCheckSettings
@@ -136,12 +135,15 @@ class LiveScheduler:
             self.checks = self._self_checks(options.self_check, lists, options)
         source: WatchSource = watcher
         if scheduler.extenders:
-            source = self._with_extenders(Originals(watcher), options)
+            source = self._with_extenders(watcher, options)
         self.reflectors = Reflectors(source, self._changed, watched, options.reflectors, served)
         self._watching: asyncio.Task[None] | None = None
 
-    def _with_extenders(self, originals: Originals, options: LiveOptions) -> Originals:
+    def _with_extenders(self, watcher: ApiClient, options: LiveOptions) -> WatchSource:
         """Have the driver call extenders, which see objects as the API server sent them. Returns what to watch with."""
+        from mooring.drivers.extender_calls import ExtenderCaller, Originals  # Hot: aiohttp takes 70 ms to import
+
+        originals = Originals(watcher)
         self.driver.extenders = ExtenderCaller(
             *(self.scheduler, originals.whole, self.driver.go_on),
             is_dry_run=options.is_dry_run,

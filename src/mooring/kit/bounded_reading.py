@@ -9,10 +9,7 @@ import os
 import stat
 import zlib
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, BinaryIO
-
-if TYPE_CHECKING:  # most programs that read files speak no HTTP
-    from aiohttp import ClientResponse, web
+from typing import Any, BinaryIO, Protocol
 
 MIB = 1 << 20
 SETTINGS_BYTES = 16 * MIB
@@ -217,9 +214,20 @@ class ZstdStream:
 # ---- bodies of HTTP messages
 
 
-async def read_body(message: "web.BaseRequest | ClientResponse", max_bytes: int) -> bytes | None:
-    """The whole body of a request or an answer; None as soon as it is known to be larger than that. Raises what aiohttp
-    raises for a body that cannot be read."""
+class Message(Protocol):
+    """A request or an answer of HTTP, whose body is read as it arrives."""
+
+    @property
+    def content_length(self) -> int | None: ...
+
+    @property
+    def content(self) -> Any:
+        """Its `iter_any` gives pieces of the body, as large as they have arrived."""
+
+
+async def read_body(message: Message, max_bytes: int) -> bytes | None:
+    """The whole body of a request or an answer; None as soon as it is known to be larger than that. Raises
+    what the message raises for a body that cannot be read."""
     if (message.content_length or 0) > max_bytes:
         return None
     body = bytearray()

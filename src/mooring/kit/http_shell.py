@@ -5,13 +5,15 @@ import asyncio
 import hmac
 import ssl
 from collections.abc import Awaitable, Callable, Iterator, Mapping
-
-from aiohttp import web
+from typing import TYPE_CHECKING, Any
 
 from mooring.kit.callbacks import Tell
 from mooring.kit.listener import ConnectionLimits, Listener, connection_log
 
-Handle = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
+if TYPE_CHECKING:
+    from aiohttp import web
+
+Handle = Callable[["web.BaseRequest"], Awaitable["web.StreamResponse"]]
 """Answers one request. It must not raise."""
 
 LINGERING_S = 10.0
@@ -35,14 +37,15 @@ class HttpShell:
         `tell` gets a line about connections that do not speak HTTP."""
         self._handle = handle
         self._limits = limits
-        self._connections = web.Server(
-            self._answer,
-            access_log=None,
-            keepalive_timeout=idle_s,
-            lingering_time=lingering_s,
-            handler_cancellation=cancels,
-            logger=connection_log(tell),
-        )
+        self._settings: dict[str, Any] = {
+            "access_log": None,
+            "keepalive_timeout": idle_s,
+            "lingering_time": lingering_s,
+            "handler_cancellation": cancels,
+            "logger": connection_log(tell),
+        }
+        self._connections: web.Server | None = None
+        """Made for the first connection. Hot: the server of aiohttp takes 90 ms to import, with what it needs."""
         self._listener: Listener | None = None
         self.open = 0
         """Requests that are not answered."""
@@ -51,7 +54,7 @@ class HttpShell:
 
     async def start(self, host: str, port: int, tls: ssl.SSLContext | None = None) -> int:
         """Listen, and return the port: the one that was asked for, or a free one for 0. Raises OSError."""
-        listener = Listener(self._connections, self._limits, tls)
+        listener = Listener(self._protocol, self._limits, tls)
         bound = await listener.start(host, port)
         self._listener = listener
         return bound
@@ -61,7 +64,15 @@ class HttpShell:
         assert self._listener is not None
         return self._listener
 
-    async def _answer(self, incoming: web.BaseRequest) -> web.StreamResponse:
+    def _protocol(self) -> asyncio.Protocol:
+        """The protocol of a new connection."""
+        if self._connections is None:
+            from mooring.kit.late_authorities import web
+
+            self._connections = web().Server(self._answer, **self._settings)
+        return self._connections()
+
+    async def _answer(self, incoming: "web.BaseRequest") -> "web.StreamResponse":
         """Count the request as open, so that `drain` waits for it and the listener does not close its connection as idle."""
         listener = self.listener
         listener.busy(incoming.protocol)
@@ -81,7 +92,8 @@ class HttpShell:
 
     async def drain(self, patience_s: float) -> int:
         """Close idle connections, and wait for open requests. Returns how many are still open after `patience_s`."""
-        self._connections.pre_shutdown()
+        if self._connections is not None:
+            self._connections.pre_shutdown()
         try:
             async with asyncio.timeout(patience_s):
                 await self._idle.wait()
@@ -91,8 +103,9 @@ class HttpShell:
 
     async def close(self, patience_s: float) -> None:
         """Close all connections; requests that are open get `patience_s` to end."""
-        self._connections.pre_shutdown()
-        await self._connections.shutdown(patience_s)
+        if self._connections is not None:
+            self._connections.pre_shutdown()
+            await self._connections.shutdown(patience_s)
         self._listener = None
 
 

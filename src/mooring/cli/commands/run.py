@@ -15,7 +15,6 @@ import click
 import msgspec
 import yaml
 
-import mooring.kit.late_authorities  # noqa: F401 (before all modules that import aiohttp)
 from mooring.apiclient.connection_settings import ConnectionSettings
 from mooring.apiclient.credentials import CredentialsError
 from mooring.apiclient.kubeconfig.files import KubeconfigError

@@ -7,10 +7,9 @@ descriptors or time from binds and watches.
 import asyncio
 import ssl
 from collections.abc import Awaitable, Callable
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import msgspec
-from aiohttp import web
 
 from mooring.api.api_errors import ApiError, forbidden, request_entity_too_large, timeout
 from mooring.kit.bounded_reading import read_body
@@ -22,6 +21,9 @@ from mooring.kit.shown_text import quoted, whole_characters
 from mooring.serve.pages.access import Caller, RequestAuthorizer, ReviewFailed, certified_user, is_loopback
 from mooring.serve.pages.answers import PageReply, PageRequest, failure, refusal
 from mooring.serve.pages.pages import Pages
+
+if TYPE_CHECKING:
+    from aiohttp import web
 
 ALWAYS_SENT = (("Cache-Control", "no-cache, private"), ("Server", "mooring"), ("X-Content-Type-Options", "nosniff"))
 """`Server` replaces the header of aiohttp, which would show its version. Pages have text of tenants and callers: no browser
@@ -65,7 +67,7 @@ class MountedPages(Protocol):
         """Whether a path is the same for everyone, and needs no credentials, as the health pages."""
         ...
 
-    async def handle(self, incoming: web.BaseRequest) -> web.StreamResponse:
+    async def handle(self, incoming: "web.BaseRequest") -> "web.StreamResponse":
         """Answer a request that was admitted. It has no time limit here, and must not raise."""
         ...
 
@@ -122,7 +124,7 @@ class WebServer:
 
     # ---- one request
 
-    async def _handle(self, incoming: web.BaseRequest) -> web.StreamResponse:
+    async def _handle(self, incoming: "web.BaseRequest") -> "web.StreamResponse":
         """Admit a request by its path, and let a page or the mounted pages answer it."""
         path, mounted = incoming.rel_url.raw_path, self._mounted
         if mounted is None or not f"{path}/".startswith(mounted.prefix):
@@ -133,7 +135,7 @@ class WebServer:
         return _response(refused) if refused is not None else await mounted.handle(incoming)
 
     async def _within_limits(
-        self, incoming: web.BaseRequest, work: Callable[[web.BaseRequest], Awaitable[PageReply | None]]
+        self, incoming: "web.BaseRequest", work: Callable[["web.BaseRequest"], Awaitable[PageReply | None]]
     ) -> PageReply | None:
         """The result of the work, or the refusal for whatever goes wrong."""
         try:
@@ -149,14 +151,14 @@ class WebServer:
             self._log.error("A page failed", fault, path=incoming.path)
             return failure("This request caused the scheduler to fail. Look in the logs for details.", 500)
 
-    async def _admit(self, incoming: web.BaseRequest) -> None:
+    async def _admit(self, incoming: "web.BaseRequest") -> None:
         """Raises ApiError or ReviewFailed unless the caller may do this. A browser may bring a client certificate, so that
         web pages from elsewhere have to be kept out. Their names need not be: TLS tells them from this server."""
         if not is_own_origin(incoming.headers):
             raise forbidden("", "", "the request comes from a web page of another origin")
         await self._authorizer.admit(_caller(incoming), incoming.method, incoming.path)
 
-    async def _admit_and_answer(self, incoming: web.BaseRequest) -> PageReply:
+    async def _admit_and_answer(self, incoming: "web.BaseRequest") -> PageReply:
         """Authorize first: the body of a refused request is never read."""
         await self._admit(incoming)
         question = PageRequest(
@@ -173,7 +175,7 @@ class WebServer:
         return self._pages.answer(question)
 
 
-def _caller(incoming: web.BaseRequest) -> Caller:
+def _caller(incoming: "web.BaseRequest") -> Caller:
     """The sender of a request, by TLS and the headers."""
     transport = incoming.transport
     peer = transport.get_extra_info("peername") if transport is not None else None
@@ -185,7 +187,9 @@ def _caller(incoming: web.BaseRequest) -> Caller:
     )
 
 
-def _response(answer: PageReply) -> web.Response:
+def _response(answer: PageReply) -> "web.Response":
+    from aiohttp import web
+
     response = web.Response(
         body=answer.body, status=answer.status, headers=[("Content-Type", answer.content_type), *ALWAYS_SENT]
     )

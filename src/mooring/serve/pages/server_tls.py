@@ -6,16 +6,14 @@ what is current; a source that fails keeps what it had, so that a half-written f
 
 import ssl
 from collections.abc import Awaitable, Callable, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
-from cryptography import x509
-
 from mooring.api.api_errors import ApiError
-from mooring.apiclient.certificates import KeyPair, new_authority, sign_server
 from mooring.apiclient.client import ApiClient
 from mooring.apiclient.connection_settings import server_context, show_pair, trust_authorities
-from mooring.apiclient.credentials import CredentialsError
+from mooring.apiclient.credentials import CredentialsError, KeyPair
 from mooring.apiclient.request_errors import Unanswered
 from mooring.kit.bounded_reading import read_file
 from mooring.kit.clock import Clock
@@ -38,15 +36,14 @@ def serving_pair(
     certificate: Path | None, key: Path | None, directory: Path | None, hosts: Sequence[str], clock: Clock, log: Log
 ) -> Pair:
     """The certificate from the two files, or from `directory`, where a self-signed one is written if it is missing; without
-    either, a self-signed one in memory. Raises CertificateError."""
+    either, a self-signed one in memory, which is made when it is first asked for. Raises CertificateError."""
     if (certificate is None) != (key is None):
         raise CertificateError("--tls-cert-file and --tls-private-key-file must be given together")
     if certificate is not None and key is not None:
         return _from_files(certificate, key)
     if directory is None:
         log.info("Generated self-signed cert in-memory")
-        pair = _made_here(hosts, clock)
-        return lambda: pair
+        return cache(lambda: _made_here(hosts, clock))
     certificate, key = directory / f"{PAIR_NAME}.crt", directory / f"{PAIR_NAME}.key"
     if not (certificate.exists() and key.exists()):
         _write(certificate, key, _made_here(hosts, clock))
@@ -56,6 +53,8 @@ def serving_pair(
 
 def _made_here(hosts: Sequence[str], clock: Clock) -> KeyPair:
     """A certificate with its authority appended, so that a client can trust this one server."""
+    from mooring.apiclient.certificates import new_authority, sign_server  # Hot: 25 ms
+
     authority = new_authority(clock)
     pair = sign_server(authority, [host for host in hosts if host not in ("", "0.0.0.0", "::")], clock)
     return KeyPair(pair.certificate_pem + authority.certificate_pem, pair.key_pem)
@@ -84,23 +83,33 @@ def _from_files(certificate: Path, key: Path) -> Pair:
 class ServerTls:
     """The TLS context of the listener. Connections after a change get the new certificate and authorities."""
 
-    def __init__(self, pair: Pair, client_authorities: Callable[[], bytes] | None, log: Log) -> None:
-        """Without `client_authorities` the server requests no client certificates. Raises CertificateError."""
+    def __init__(
+        self, pair: Pair, client_authorities: Callable[[], bytes] | None, log: Log, at_once: bool = True
+    ) -> None:
+        """Without `client_authorities` the server requests no client certificates. The sources are looked at now, or `at_once`
+        is false and the first handshake does that. Raises CertificateError."""
         self._pair = pair
         self._authorities = client_authorities
         self._log = log
-        self._sources = self._look()
-        self._current = _context(*self._sources, asks=client_authorities is not None)
+        self._sources = self._look() if at_once else None
+        self._current = None if self._sources is None else self._context_of(self._sources)
 
     def context(self) -> ssl.SSLContext:
-        """The context for the listener. Its SNI callback moves each handshake to the current context."""
-        first = _context(*self._sources, asks=self._authorities is not None)
+        """The context for the listener. Its SNI callback moves each handshake to the current context, so that it need not
+        have a certificate itself."""
+        first = (
+            _bare_context(self._authorities is not None) if self._sources is None else self._context_of(self._sources)
+        )
         first.sni_callback = self._choose
         return first
 
+    def _context_of(self, sources: tuple[KeyPair, bytes]) -> ssl.SSLContext:
+        return _context(*sources, asks=self._authorities is not None)
+
     def _choose(self, connection: ssl.SSLObject | ssl.SSLSocket, name: str | None, first: ssl.SSLContext) -> None:
         self._refresh()
-        connection.context = self._current
+        if self._current is not None:
+            connection.context = self._current
 
     def _look(self) -> tuple[KeyPair, bytes]:
         return self._pair(), self._authorities() if self._authorities is not None else b""
@@ -110,9 +119,10 @@ class ServerTls:
         try:
             sources = self._look()
             if sources != self._sources:
-                self._current = _context(*sources, asks=self._authorities is not None)
+                is_first, self._current = self._current is None, self._context_of(sources)
                 self._sources = sources
-                self._log.info("Reloaded the serving certificate or the client authorities")
+                if not is_first:
+                    self._log.info("Reloaded the serving certificate or the client authorities")
         except CertificateError as error:
             # Certificate and key are two files: only one of them may have been replaced so far.
             self._log.warning("Keeping the previous serving certificate", err=str(error))
@@ -124,18 +134,24 @@ _ENCRYPTED_KEY = "the key of the serving certificate is encrypted; give a key wi
 
 def _context(pair: KeyPair, authorities_pem: bytes, asks: bool) -> ssl.SSLContext:
     """A server context with this certificate; `asks` requests a client certificate but does not require one."""
-    context = server_context()
-    # A resumed session would keep the identity of an authority that is no longer trusted.
-    context.options |= ssl.OP_NO_TICKET | ssl.OP_NO_RENEGOTIATION
-    context.num_tickets = 0
-    if asks:
-        context.verify_mode = ssl.CERT_OPTIONAL
+    context = _bare_context(asks)
     if asks and authorities_pem:
         try:
             trust_authorities(context, authorities_pem)
         except (ssl.SSLError, ValueError):
             raise CertificateError("the client authorities are not PEM") from None
     show_pair(context, pair, CertificateError(_UNUSABLE_PAIR), CertificateError(_ENCRYPTED_KEY))
+    return context
+
+
+def _bare_context(asks: bool) -> ssl.SSLContext:
+    """A server context without a certificate."""
+    context = server_context()
+    # A resumed session would keep the identity of an authority that is no longer trusted.
+    context.options |= ssl.OP_NO_TICKET | ssl.OP_NO_RENEGOTIATION
+    context.num_tickets = 0
+    if asks:
+        context.verify_mode = ssl.CERT_OPTIONAL
     return context
 
 
@@ -220,6 +236,8 @@ def _published(config_map: Any) -> bytes:
 
 
 def _is_pem(content: bytes) -> bool:
+    from cryptography import x509  # Hot: 25 ms, and few name an authority
+
     try:
         return bool(x509.load_pem_x509_certificates(content))
     except ValueError:
