@@ -25,6 +25,7 @@ def test_all_flags_of_kube_scheduler_are_shown_with_their_defaults() -> None:
         "record-interval": "15m0s",
         "record-max-age": "168h0m0s",
         "record-max-size": "1073741824",
+        "price-unit": "",
     }  # --kept-answers-limit has a default that depends on the nodes
     assert len(DEFAULTS) == 62
     assert shown() == {**DEFAULTS, **own}
@@ -39,6 +40,8 @@ def test_every_flag_that_is_accepted_is_one_of_kube_schedulers_or_our_own() -> N
             "keep-annotations",
             "kept-answers-limit",
             "plugin",
+            "price-unit",
+            "prices",
             "self-check",
             "self-check-repair",
             "trace-plugins-over",

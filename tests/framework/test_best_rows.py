@@ -134,8 +134,8 @@ def test_decisions_are_those_of_a_pass_over_all_rows(step: int, tie_break: TieBr
                     cluster.nodes.put_node(a_node("n06", cpu="64"))
                 if turn == 35:
                     cluster.nodes.put_node(a_node("n08", taints=["k:NoSchedule"]))
-                selector = {"nodeSelector": {"half": "b"}} if turn % 4 == 3 else {}
-                pod = a_pod(f"p{turn}", cpu=("100m", "1", "250m")[turn % 3], **selector)
+                selector = {"half": "b"} if turn % 4 == 3 else {}
+                pod = a_pod(f"p{turn}", cpu=("100m", "1", "250m")[turn % 3], nodeSelector=selector)
                 decision = decide(runner, pod, cluster, DecideOptions(tie_break=tie_break), turn)
                 assert isinstance(decision, Placement)
                 cluster.nodes.place(pod, decision.node)

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gangs import GangWorld, a_group, a_member
-from mooring.framework.attempts.metered_caller import is_sampled
+from mooring.framework.attempts.observing_callers import is_sampled
 from mooring.framework.contract.events import Registration
 from mooring.framework.profile.registry import Registry
 from mooring.plugins.builtin import in_tree_plugins

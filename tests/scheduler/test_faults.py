@@ -605,4 +605,7 @@ def test_every_plugin_point_is_tried_here() -> None:
     tried |= {"filter_row", "score_row"}  # tests/framework/test_attempt.py does
     tried |= {"filter_before_state"}  # tests/framework/test_unprepared.py does
     tried |= {"group_sort_key"}  # tests/queue/test_queue_members.py does
-    assert methods - tried == {"normalizes", "events", "concerns", "name", "is_asked_if_concerned"} & methods
+    assert (
+        methods - tried
+        == {"normalizes", "events", "concerns", "name", "is_asked_if_concerned", "is_asked_by_group"} & methods
+    )

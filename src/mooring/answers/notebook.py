@@ -143,6 +143,7 @@ FILE = "the name of a file"
 CONFIG = "the name of a file, or a KubeSchedulerConfiguration as a dictionary"
 OBJECTS = "the name of a file or folder, a Kubernetes object as a dictionary, or a list of them"
 PRICE_FILE = "the name of a file, or a dictionary of prices"
+PRICE_UNIT = "text, such as EUR"
 POD_FILE = "the name of a file, or a Pod or workload as a dictionary"
 PLUGINS = "a list of plugin classes"
 POD = "the name of a pod: name or namespace/name"
@@ -224,6 +225,7 @@ class QuestionedCluster:
     @asks(
         changes='a pair of a change and its value, such as ("drain", "node-1")',
         prices=PRICE_FILE,
+        price_unit=PRICE_UNIT,
     )
     def what_if(
         self, *changes: Change, prices: Source | Mapping[str, float] | None = None, price_unit: str = ""
@@ -291,6 +293,7 @@ class QuestionedCluster:
         configs=f"a list of configurations, each of which is {CONFIG}; or a dictionary of them",
         vary="a dictionary of fields and lists of values",
         prices=PRICE_FILE,
+        price_unit=PRICE_UNIT,
         processes="a whole number",
         dask="the address of a Dask scheduler",
         results=FILE,

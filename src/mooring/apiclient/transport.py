@@ -1,6 +1,5 @@
-"""What the transports of a client have in common: the request that they send, the answer that they return, and the lines of a
-watch. `client` decides what an answer means and whether to try again.
-"""
+"""The request that the transports of a client send, the answer that they return, and the lines of a watch. `client` decides
+what an answer means and whether to try again."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -40,6 +40,13 @@ class ContextName(click.ParamType[str]):
         return [CompletionItem(name) for name in sorted(contexts) if name.startswith(incomplete)]
 
 
+class _FileName(click.Path):
+    """A shell completes names of files. The command itself looks at them, as it does without completion."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        return value
+
+
 def offer_values(command: click.Command) -> None:
     """Make the parameters of a command, and of the commands below it, complete their values."""
     for param in command.params:
@@ -55,7 +62,7 @@ def _completed(param: click.Parameter) -> "click.ParamType[Any]":
     told = _PATHS.match(param.metavar or "")
     if told is None:
         return param.type
-    return click.Path(file_okay=told[1] == "FILE")
+    return _FileName(file_okay=told[1] == "FILE")
 
 
 # ---- scripts
