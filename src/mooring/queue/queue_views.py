@@ -1,6 +1,6 @@
 """Views of the scheduling queue: questions about waiting pods that change nothing."""
 
-from mooring.queue.entry import Place, QueuedPod
+from mooring.queue.entry import Place, QueueCounters, QueuedPod
 from mooring.queue.group_queue import GroupQueue
 from mooring.queue.in_flight import InFlight
 from mooring.queue.nominations import Nominations
@@ -10,6 +10,7 @@ from mooring.queue.places import Places
 class QueueViews:
     """The parts of the queue, and what others ask of it. `SchedulingQueue` makes the parts and moves pods between them."""
 
+    counters: QueueCounters
     places: Places
     groups: GroupQueue | None
     """The part for pod groups; None: pods are scheduled one by one, whatever group they name."""
