@@ -22,7 +22,7 @@ from mooring.cluster.nodes.ranks import PodRanks
 from mooring.cluster.nodes.table import NodeTable
 from mooring.cluster.pods.group_tree import GroupName
 from mooring.framework.attempts.fit_errors import RejectedAttempt
-from mooring.framework.contract.context import CycleState, SchedulingContext
+from mooring.framework.contract.context import CycleState, FitError, SchedulingContext
 from mooring.framework.contract.device_sharing import DeviceShares, DeviceSharing
 from mooring.framework.contract.events import (
     ANYTHING,
@@ -62,7 +62,6 @@ from mooring.framework.contract.points import (
     Candidates,
     Codes,
     FilterPlugin,
-    FitError,
     Handle,
     Need,
     NodeNames,

@@ -4,8 +4,9 @@ from typing import Any
 
 from build import a_node, a_pod
 from mooring.framework import config
+from mooring.framework.contract.context import FitError
 from mooring.framework.contract.intents import Evict, PatchStatus, Record
-from mooring.framework.contract.points import FitError, Handle, Nomination, NoRoom, PostFilterPlugin
+from mooring.framework.contract.points import Handle, Nomination, NoRoom, PostFilterPlugin
 from mooring.framework.contract.status import curable
 from mooring.kit.clock import NS_PER_S, VirtualClock
 from mooring.model.pod import Pod

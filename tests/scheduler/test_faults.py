@@ -9,14 +9,13 @@ import pytest
 from build import a_node, a_pod
 from mooring.cluster.tallies.tallies import PodTallies
 from mooring.framework import config
-from mooring.framework.contract.context import SchedulingContext
+from mooring.framework.contract.context import FitError, SchedulingContext
 from mooring.framework.contract.events import NODE, Action, ClusterEvent, Registration
 from mooring.framework.contract.intents import Bind, Evict, Intent, PatchStatus
 from mooring.framework.contract.points import (
     BindPlugin,
     Codes,
     FilterPlugin,
-    FitError,
     Nomination,
     NoRoom,
     PermitPlugin,

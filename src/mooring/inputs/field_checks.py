@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from enum import StrEnum
 from functools import lru_cache
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, get_args, get_origin
 
 import msgspec
 
@@ -122,13 +122,33 @@ def nearest(name: str, known: Collection[str]) -> str:
 
 
 def unknown_fields(written: Any, struct: type[Wire], path: str) -> Problems:
-    """Problems of the fields that a struct of a file of our own does not have. What is no object has no fields."""
+    """Problems of fields that a struct of a file of our own does not have, and of those in its parts: structs of its module.
+    What is no object has no fields."""
+    if not isinstance(written, Mapping):
+        return
     known = struct.__struct_encode_fields__
-    for key in written if isinstance(written, Mapping) else ():
+    for key in written:
         if key not in known:
             meant = nearest(str(key), known)
             hint = f"did you mean {meant}?" if meant else f"the fields are {', '.join(known)}"
             yield Problem(at_key(path, str(key)), f"unknown field; {hint}")
+    for each in msgspec.structs.fields(struct):
+        name = each.encode_name
+        for inner, kind, place in _structs_in(written.get(name), each.type, at_key(path, name)):
+            if kind.__module__ == struct.__module__:
+                yield from unknown_fields(inner, kind, place)
+
+
+def _structs_in(value: Any, kind: Any, path: str) -> Iterator[tuple[Any, type[Wire], str]]:
+    """The values in a field that should be structs: the value itself, or the items of a list."""
+    if isinstance(kind, type) and issubclass(kind, Wire):
+        yield value, kind, path
+    elif get_origin(kind) is list:
+        for i, item in enumerate(value if isinstance(value, list) else ()):
+            yield from _structs_in(item, get_args(kind)[0], f"{path}[{i}]")
+    elif get_origin(kind) is not dict:
+        for each in get_args(kind):  # of a type `X | None`
+            yield from _structs_in(value, each, path)
 
 
 def _fold(name: str) -> str:

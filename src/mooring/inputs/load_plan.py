@@ -124,7 +124,7 @@ def load_plan_of(written: Any) -> LoadPlan:
     """The plan in plain data of the form of the YAML. Raises LoadPlanError."""
     if not isinstance(written, dict):
         raise LoadPlanError([Problem("", show(written), "an object with `pods`, `nodes` and so on")])
-    problems = [*_unknown_fields(written)]
+    problems = [*unknown_fields(written, LoadPlan, "")]
     plan, mismatches = decode_as(LoadPlan, written)
     problems += mismatches
     if plan is not None:
@@ -135,15 +135,6 @@ def load_plan_of(written: Any) -> LoadPlan:
 
 
 # ---- checks
-
-
-def _unknown_fields(written: dict[str, Any]) -> Problems:
-    """Problems of fields that no plan, run time or pool has."""
-    yield from unknown_fields(written, LoadPlan, "")
-    yield from unknown_fields(written.get("run"), RunTimes, "run")
-    pools = written.get("nodes")
-    for i, pool in enumerate(pools if isinstance(pools, list) else ()):
-        yield from unknown_fields(pool, NodePool, f"nodes[{i}]")
 
 
 def _check(plan: LoadPlan) -> Problems:

@@ -14,6 +14,7 @@ from mooring.api.kinds import WATCHED
 from mooring.api.kinds.devices import RESOURCE_SLICE
 from mooring.cluster.claims.device_objects import taints_of
 from mooring.cluster.nodes.table import ClusterError
+from mooring.cluster.pods.group_tree import name_of
 from mooring.framework.contract.events import (
     ASSIGNED_POD_ADD,
     ASSIGNED_POD_DELETE,
@@ -35,7 +36,6 @@ from mooring.model.workloads import AnyPodGroup
 from mooring.queue.hints import pod_events
 from mooring.scheduler.core import Core
 from mooring.scheduler.evict import leaves
-from mooring.scheduler.groups.group_intake import group_changed
 from mooring.scheduler.inputs import ObjectAdded, ObjectRemoved, ObjectUpdated
 from mooring.scheduler.pre_bind import changed, pod_gone
 
@@ -108,7 +108,7 @@ def _changed(core: Core, action: Action, old: KubeObject | None, new: KubeObject
     elif isinstance(item, AnyPodGroup):
         if _is_seen_again(old, new):
             return
-        group_changed(core, cast("AnyPodGroup | None", old), cast("AnyPodGroup | None", new))
+        _group_changed(core, cast("AnyPodGroup | None", old), cast("AnyPodGroup | None", new))
     else:
         _put_or_remove(core, old, new)
     resource = _RESOURCES.get(type(item))
@@ -390,3 +390,24 @@ def _preemption_disablers(node: Node) -> list[str] | None:
 def _conditions_of(node: Node) -> Mapping[str, str]:
     """Type -> status: heartbeats and reasons are no change."""
     return {condition.type: condition.status for condition in node.status.conditions or ()}
+
+
+# ---- groups: first the cluster, then the queue, whose members may be complete now or wait for a group that is gone
+
+
+def _group_changed(core: Core, old: AnyPodGroup | None, new: AnyPodGroup | None) -> None:
+    """A group came, changed or went. One that changed its parent counts as gone and come again."""
+    tree, queue = core.cluster.group_tree, core.queue.groups
+    is_other = old is None or new is None or old.parent_key != new.parent_key
+    root = tree.root_of(name_of(old)) if old is not None and is_other else None
+    leaves = tree.leaves(root) if root is not None else []
+    if new is not None:
+        core.cluster.put(new)
+    elif old is not None:
+        core.cluster.remove(type(old), old.key)
+    if queue is None:
+        return
+    if old is not None and is_other:
+        queue.group_removed(name_of(old), root, leaves)
+    if new is not None:
+        (queue.group_added if is_other else queue.group_updated)(name_of(new))

@@ -20,7 +20,7 @@ from mooring.kit.callbacks import forward
 from mooring.kit.metrics import MetricRegistry
 from mooring.model.pod import Pod
 from mooring.queue.entry import QueuedPod, QueueListeners
-from mooring.queue.queue import SchedulingQueue
+from mooring.queue.queue_views import QueueViews
 from mooring.scheduler.under_way import ExtenderCalls
 
 GroupResultLabel = Literal["scheduled", "unschedulable", "waiting_on_preemption", "error"]
@@ -35,7 +35,7 @@ class ObservedState(Protocol):
     @property
     def cache(self) -> Cache: ...
     @property
-    def queue(self) -> SchedulingQueue: ...
+    def queue(self) -> QueueViews: ...
     @property
     def bindings(self) -> Mapping[str, object]: ...
     @property

@@ -5,7 +5,7 @@ docs/laboratory.md has an example and a table of all fields.
 
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any
 
@@ -15,7 +15,7 @@ from msgspec import Meta
 from mooring.answers.experiments.run_plan import digest_of
 from mooring.answers.study.study_metrics import Metric, MetricEntry, columns_of, metric_of
 from mooring.api.decode import decode_as
-from mooring.api.validation.problem import NOTHING_THERE, Problem, Problems, show
+from mooring.api.validation.problem import NOTHING_THERE, Problem, show
 from mooring.inputs.field_checks import nearest, unknown_fields
 from mooring.inputs.input_errors import InputError
 from mooring.inputs.lines import on_lines, read_own_file
@@ -226,7 +226,7 @@ class _Reading:
     def read(self, written: Any) -> Study:
         if not isinstance(written, dict):
             raise StudyError([Problem("", show(written), f"an object with apiVersion: {API_VERSION} and kind: {KIND}")])
-        self.problems += _unknown(written)
+        self.problems += unknown_fields(written, StudyFile, "")
         file, mismatches = decode_as(StudyFile, written)
         self.problems += mismatches
         if file is None:
@@ -479,21 +479,3 @@ def _stem(path: Any) -> str:
         if isinstance(path, str)
         else ""
     )
-
-
-def _unknown(written: Mapping[str, Any]) -> Iterator[Problem]:
-    """Problems of fields that no part of a study has."""
-    yield from unknown_fields(written, StudyFile, "")
-    yield from unknown_fields(written.get("run"), RunEntry, "run")
-    listed = (("clusters", ClusterEntry), ("workloads", WorkloadEntry), ("configurations", ConfigurationEntry))
-    for name, struct in listed:
-        entries = written.get(name)
-        for i, entry in enumerate(entries if isinstance(entries, list) else ()):
-            yield from _unknown_in(entry, struct, f"{name}[{i}]")
-
-
-def _unknown_in(entry: Any, struct: type[Wire], path: str) -> Problems:
-    yield from unknown_fields(entry, struct, path)
-    if struct is WorkloadEntry and isinstance(entry, dict):
-        yield from unknown_fields(entry.get("until"), UntilEntry, f"{path}.until")
-        yield from unknown_fields(entry.get("fit"), FitEntry, f"{path}.fit")

@@ -1,4 +1,4 @@
-"""The argument of PostFilter plugins: an attempt that left no node, with the verdicts of all nodes (points.FitError)."""
+"""The argument of PostFilter plugins: an attempt that left no node, with the verdicts of all nodes (context.FitError)."""
 
 from collections import Counter
 

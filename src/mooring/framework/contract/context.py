@@ -1,4 +1,7 @@
-"""The context of one attempt to place one pod: what the framework hands to every plugin that takes part."""
+"""The context of one attempt to place one pod: what the framework hands to every plugin that takes part.
+
+PostFilter plugins are handed a `FitError`, which has the context.
+"""
 
 from collections.abc import Callable, Hashable, Mapping
 from typing import Any, ClassVar, Protocol, TypeVar, cast
@@ -9,6 +12,7 @@ from numpy.typing import NDArray
 from mooring.cluster.cluster import Cluster
 from mooring.cluster.nodes.float_columns import MAX_LINES, FloatColumns
 from mooring.cluster.nodes.table import NodeTable
+from mooring.cluster.pods.nominated import NominatedLoad
 from mooring.framework.contract.plugin_caller import PluginCaller
 from mooring.framework.contract.status import PluginError
 from mooring.model.pod import Pod
@@ -192,3 +196,29 @@ class ResizeContext(SchedulingContext):
     __slots__ = ()
 
     is_resize = True
+
+
+class FitError(Protocol):
+    """A pod that fits nowhere, as PostFilter plugins are handed it."""
+
+    @property
+    def context(self) -> SchedulingContext:
+        """The context of the attempt, with the state that PreFilter and Filter plugins left in it."""
+
+    @property
+    def nominated(self) -> NominatedLoad:
+        """The pods that are promised a node."""
+
+    @property
+    def examine_all(self) -> bool:
+        """Whether every node may be tried, or only as many as the plugin's arguments allow."""
+
+    @property
+    def is_reviewed(self) -> bool:
+        """Whether extenders have a say in who must leave: then the plugin may answer with Candidates."""
+
+    def curable_rows(self) -> NDArray[np.intp]:
+        """The nodes that could take the pod if other pods left: their rejection is Unschedulable."""
+
+    def is_final(self, row: int) -> bool:
+        """Whether the node can never take the pod, whichever pods leave."""

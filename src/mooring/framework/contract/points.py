@@ -29,7 +29,7 @@ The points of pod groups are in group_points.py:
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Hashable, Mapping, Sequence
 from enum import IntEnum
-from typing import Any, ClassVar, Protocol, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import msgspec
 import numpy as np
@@ -37,9 +37,8 @@ from numpy.typing import NDArray
 
 from mooring.cluster.cluster import Cluster
 from mooring.cluster.columns.resource_amounts import Resources
-from mooring.cluster.pods.nominated import NominatedLoad
 from mooring.cluster.tallies.tallies import PodTallies
-from mooring.framework.contract.context import SchedulingContext
+from mooring.framework.contract.context import FitError, SchedulingContext
 from mooring.framework.contract.events import Registration
 from mooring.framework.contract.intents import Bind, CallFault, Intent, Write, WriteFault
 from mooring.framework.contract.status import Rejection, Skip
@@ -348,32 +347,6 @@ class Candidates(msgspec.Struct, frozen=True):
     """By name of the node."""
     choose: Callable[[Mapping[str, Victims] | CallFault], Nomination | NoRoom]
     """The plugin's choice among those that are left, or its words where the others failed."""
-
-
-class FitError(Protocol):
-    """A pod that fits nowhere, as PostFilter plugins are handed it."""
-
-    @property
-    def context(self) -> SchedulingContext:
-        """The context of the attempt, with the state that PreFilter and Filter plugins left in it."""
-
-    @property
-    def nominated(self) -> NominatedLoad:
-        """The pods that are promised a node."""
-
-    @property
-    def examine_all(self) -> bool:
-        """Whether every node may be tried, or only as many as the plugin's arguments allow."""
-
-    @property
-    def is_reviewed(self) -> bool:
-        """Whether extenders have a say in who must leave: then the plugin may answer with Candidates."""
-
-    def curable_rows(self) -> NDArray[np.intp]:
-        """The nodes that could take the pod if other pods left: their rejection is Unschedulable."""
-
-    def is_final(self, row: int) -> bool:
-        """Whether the node can never take the pod, whichever pods leave."""
 
 
 class PostFilterPlugin(Plugin):

@@ -20,7 +20,7 @@ from mooring.cluster.claims.claim_ledger import claim_id
 from mooring.cluster.columns.kernels import scale_to_max
 from mooring.framework.config.args import DynamicResourcesArgs
 from mooring.framework.contract import points
-from mooring.framework.contract.context import DEVICE_RESOURCES, DEVICE_TOTALS, KEPT_ONLY, SchedulingContext
+from mooring.framework.contract.context import DEVICE_RESOURCES, DEVICE_TOTALS, KEPT_ONLY, FitError, SchedulingContext
 from mooring.framework.contract.events import Registration
 from mooring.framework.contract.group_points import GroupFitError, GroupSearch, PodGroupPostFilterPlugin
 from mooring.framework.contract.status import SKIP, PluginError, Rejection, Skip, curable, final
@@ -256,7 +256,7 @@ class DynamicResources(
             return state.refusals[code - REFUSED]
         return final(_REASONS[code])
 
-    def post_filter(self, failure: points.FitError) -> points.NoRoom:
+    def post_filter(self, failure: FitError) -> points.NoRoom:
         """Parity: when a PreFilter plugin before this one ended the attempt there is no state, and that is an error."""
         state: ClaimState = failure.context.state.read(self.name)
         return free_devices(failure.context, state, self._services)

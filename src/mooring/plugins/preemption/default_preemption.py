@@ -20,12 +20,12 @@ from mooring.cluster.nodes.table import NodeTable
 from mooring.framework.attempts.fit_errors import RejectedAttempt
 from mooring.framework.attempts.refiltering import RowArray
 from mooring.framework.config.args import DefaultPreemptionArgs
+from mooring.framework.contract.context import FitError
 from mooring.framework.contract.events import ASSIGNED_POD_DELETE, Registration
 from mooring.framework.contract.group_points import GroupFitError, GroupSearch, PodGroupPostFilterPlugin
 from mooring.framework.contract.intents import CallFault
 from mooring.framework.contract.points import (
     Candidates,
-    FitError,
     Handle,
     Nomination,
     NoRoom,
