@@ -188,15 +188,17 @@ def verdicts_with(attempt: Attempt, crowd: Crowd, nominated: NominatedLoad) -> V
     beyond_sums = rows_beyond_sums(attempt, nominated)[crowd.rows]
     if not beyond_sums.any():
         return _together_with(attempt, crowd)
-    if len(crowd.rows) > _FEW and nominated.node_of(attempt.context.pod.id) is None:
-        closing = codes_beside(attempt, nominated)
-        if closing is not None:
-            return _closed_by(
-                _together_with(attempt, crowd), {index: each[crowd.rows] for index, each in closing.items()}
-            )
+    closing = codes_beside(attempt, nominated) if len(crowd.rows) > _FEW else None
+    if closing is not None:  # all rows are told at once but the one that the pod itself is nominated to
+        own = attempt.context.nodes.row_book.get(nominated.node_of(attempt.context.pod.id) or "")
+        beyond_sums &= crowd.rows == (-1 if own is None else own)
     found = (
         _together_with(attempt, crowd.among(~beyond_sums)) if not beyond_sums.all() else Verdicts(np.zeros(0, np.int8))
     )
+    if closing is not None:
+        found = _closed_by(found, {index: each[crowd.rows[~beyond_sums]] for index, each in closing.items()})
+        if not beyond_sums.any():
+            return found
     first = np.full(len(crowd.rows), PASSED, np.int8)
     first[~beyond_sums] = found.first
     codes: dict[int, NDArray[np.int64]] = {}
