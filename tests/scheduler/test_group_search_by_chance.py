@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from build import a_node, a_pod
 from gangs import GROUP_GATES, GangWorld, a_composite, a_group, a_member
 from how_many import examples
+from mooring.framework.attempts import leave_room
 from mooring.framework.contract.context import SchedulingContext
 from mooring.framework.contract.group_points import GroupFitError, GroupRoom, PodGroupPostFilterPlugin
 from mooring.framework.contract.points import Codes, FilterPlugin, ReservePlugin, Rows
@@ -279,6 +280,18 @@ def test_searches_on_a_kept_fork_find_what_plain_searches_find(case: dict[str, A
         where = play(case).where()
     with searching(is_plain=True) as plain:
         assert (play(case).where(), plain.said) == (where, found.said)
+
+
+@given(worlds())
+@settings(max_examples=examples(300), deadline=None)
+def test_rows_with_nominated_pods_are_closed_as_if_each_were_asked_about_alone(case: dict[str, Any]) -> None:
+    """The twin puts the nominated pods on each row in turn. Rows are taken together also where there are few."""
+    with pytest.MonkeyPatch.context() as patch, searching(is_plain=False) as found:
+        patch.setattr(leave_room, "_FEW", 0)
+        where = play(case).where()
+    with pytest.MonkeyPatch.context() as patch, searching(is_plain=False) as alone:
+        patch.setattr(leave_room, "codes_beside", lambda attempt, nominated: None)
+        assert (play(case).where(), alone.said) == (where, found.said)
 
 
 # ---- plugins that raise

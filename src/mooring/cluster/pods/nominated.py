@@ -210,6 +210,10 @@ class NominatedLoad:
     def pod_ids(self) -> set[str]:
         return set(self._node_of)
 
+    def least_priority(self) -> int:
+        """The lowest priority of a nominated pod. There must be one."""
+        return min(pod.priority for pods in self._on.values() for pod in pods.values())
+
     def get(self, pod_id: str) -> Pod | None:
         """A nominated pod, as it was when it was nominated."""
         return self._on.get(self._node_of.get(pod_id, ""), {}).get(pod_id)

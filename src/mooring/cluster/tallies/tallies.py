@@ -168,6 +168,8 @@ class PodTallies:
         self._label_set_index = LabelSetIndex()
         """The label sets on nodes: a new tally looks only at those that can match."""
         self.terms = CarriedTerms()
+        self.with_storage: dict[int, int] = {}
+        """By row: how many of its pods have volumes that storage plugins look at; rows without such pods are missing."""
         self._census: Census | None = None
 
     def add(self, pod: Pod, row: int, change: int) -> None:
@@ -176,6 +178,15 @@ class PodTallies:
         self._count_label_set(pod, row, change)
         if pod.spec.affinity is not None:
             self.terms.add(pod, row, change)
+        if pod.spec.volumes is not None and pod.shape.has_storage:
+            self._count_storage(row, change)
+
+    def _count_storage(self, row: int, change: int) -> None:
+        count = self.with_storage.get(row, 0) + change
+        if count:
+            self.with_storage[row] = count
+        else:
+            del self.with_storage[row]
 
     def add_many(self, pods: Sequence[Pod], rows: Sequence[int]) -> None:
         """Count pods in, as `add` does one by one; `rows` has the row of each."""
@@ -188,6 +199,8 @@ class PodTallies:
             rows_of.setdefault(pod.label_set, []).append(row)
             if pod.spec.affinity is not None:
                 self.terms.add(pod, row, 1)
+            if pod.spec.volumes is not None and pod.shape.has_storage:
+                self._count_storage(row, 1)
         for label_set, counted in rows_of.items():
             where = self._label_sets.get(label_set) or self._enter(label_set)
             if where.tallies is None:
@@ -251,6 +264,12 @@ class PodTallies:
             self._census = Census(members, self._capacity)
         return self._census
 
+    def rows_with_storage(self, height: int) -> Mask:
+        """The rows with pods that have volumes which storage plugins look at."""
+        found = np.zeros(height, np.bool_)
+        found[list(self.with_storage)] = True
+        return found
+
     def kept(self) -> Mapping[TallyKey, Tally]:
         """The tallies that are kept up to date."""
         return self._predicates
@@ -271,6 +290,7 @@ class PodTallies:
         self._census = None
         self._label_sets.clear()
         self._label_set_index.clear()
+        self.with_storage.clear()
         self.terms.begin_recount()
         for tally in self._predicates.values():
             tally.clear()
@@ -289,6 +309,7 @@ class PodTallies:
         for key in other._predicates:
             other._predicate_index.add(key, _required_by(key[0]))
         other.terms = self.terms.fork()
+        other.with_storage = dict(self.with_storage)
         return other
 
     def check(self, pods_on: Sequence[Sequence[Pod]]) -> list[str]:
@@ -308,6 +329,9 @@ class PodTallies:
         if any(id(tally) not in kept for tally in links):
             faults.append("pods are counted in a tally that is not kept")
         faults += self.terms.check(pods_on)
+        stored = {row: sum(pod.shape.has_storage for pod in pods) for row, pods in enumerate(pods_on)}
+        if self.with_storage != {row: count for row, count in stored.items() if count}:
+            faults.append("the rows with pods that have volumes differ from a recount")
         for tally in (*self._predicates.values(), *(carriers.tally for carriers in self.terms.carried.values())):
             faults += tally.check()
         return faults

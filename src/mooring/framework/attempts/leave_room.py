@@ -11,6 +11,7 @@ from mooring.framework.attempts.refiltering import (
     Batch,
     OneNode,
     RowArray,
+    codes_beside,
     crowd_beside,
     is_batchable,
     rejection_of_row,
@@ -187,9 +188,17 @@ def verdicts_with(attempt: Attempt, crowd: Crowd, nominated: NominatedLoad) -> V
     beyond_sums = rows_beyond_sums(attempt, nominated)[crowd.rows]
     if not beyond_sums.any():
         return _together_with(attempt, crowd)
+    closing = codes_beside(attempt, nominated) if len(crowd.rows) > _FEW else None
+    if closing is not None:  # all rows are told at once but the one that the pod itself is nominated to
+        own = attempt.context.nodes.row_book.get(nominated.node_of(attempt.context.pod.id) or "")
+        beyond_sums &= crowd.rows == (-1 if own is None else own)
     found = (
         _together_with(attempt, crowd.among(~beyond_sums)) if not beyond_sums.all() else Verdicts(np.zeros(0, np.int8))
     )
+    if closing is not None:
+        found = _closed_by(found, {index: each[crowd.rows[~beyond_sums]] for index, each in closing.items()})
+        if not beyond_sums.any():
+            return found
     first = np.full(len(crowd.rows), PASSED, np.int8)
     first[~beyond_sums] = found.first
     codes: dict[int, NDArray[np.int64]] = {}
@@ -205,6 +214,30 @@ def verdicts_with(attempt: Attempt, crowd: Crowd, nominated: NominatedLoad) -> V
         first[place] = alone.first[0]
         for index, code in alone.codes.items():
             codes.setdefault(index, np.zeros(len(first), np.int64))[place] = code[0]
+    return Verdicts(first, codes)
+
+
+def _closed_by(verdicts: Verdicts, closing: Mapping[int, NDArray[np.int64]]) -> Verdicts:
+    """The verdicts of rows that filters close with these codes beside what they said before; the first filter counts, and of
+    two codes of one filter the lower one.
+
+    | first  | codes of filter 2 | closing, filter 2 | first | codes |
+    | PASSED | 0                 | 3                 | 2     | 3     |
+    | 1      | 0                 | 3                 | 1     | 0     |
+    | 2      | 2                 | 3                 | 2     | 2     |
+    """
+    first = verdicts.first.copy()
+    codes = {index: each.copy() for index, each in verdicts.codes.items()}
+    for index, its in closing.items():
+        known = codes.get(index)
+        is_closed = (its != 0) & (first >= index)
+        if known is not None:
+            is_closed &= (first != index) | (its < known)
+        if is_closed.any():
+            for other in codes.values():
+                other[is_closed] = 0
+            codes.setdefault(index, np.zeros(len(first), np.int64))[is_closed] = its[is_closed]
+            first[is_closed] = index
     return Verdicts(first, codes)
 
 

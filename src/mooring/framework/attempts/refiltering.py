@@ -92,6 +92,31 @@ def counted_rows(plugin: FilterPlugin, context: SchedulingContext, tallies: PodT
     return rows
 
 
+def codes_beside(attempt: Attempt, nominated: NominatedLoad) -> dict[int, NDArray[np.int64]] | None:
+    """By index of a filter: for each row the code with which its nominated pods close it (FilterPlugin.codes_beside). None: a
+    filter that counts some of them does not say, or the pod need not leave room for all nominated pods."""
+    context, reads = attempt.context, attempt.runner.filter_reads
+    if context.nodes.amounts.huge_rows or context.is_resize or nominated.least_priority() < context.pod.priority:
+        return None
+    found: dict[int, NDArray[np.int64]] = {}
+    for index, plugin in active_filters(attempt):
+        if reads[index] <= Reads.TOTALS:
+            continue
+        try:
+            codes = plugin.codes_beside(context, nominated.tallies())
+            if codes is not None and (codes.dtype != np.int64 or codes.shape != (context.nodes.height,)):
+                raise TypeError(f"codes must be an array of {context.nodes.height} int64")
+        except Exception as fault:
+            raise AttemptError(f"{filtering(plugin)}: {describe(fault)}") from fault
+        if codes is not None:
+            found[index] = codes
+            continue
+        counted = counted_rows(plugin, context, nominated.tallies())
+        if counted is None or counted.any():
+            return None
+    return found
+
+
 def demand_of(plugin: FilterPlugin, context: SchedulingContext) -> ResourceDemand | None:
     """Ask a filter for its ResourceDemand; None if sums of requests do not describe the filter. An exception of the plugin
     ends the attempt as AttemptError."""

@@ -313,6 +313,15 @@ class FilterPlugin(Plugin):
         """
         return None
 
+    def codes_beside(self, context: SchedulingContext, tallies: PodTallies) -> NDArray[np.int64] | None:
+        """By row the code with which the pods that `tallies` has there close the row, 0 where they close nothing; None: such
+        pods may do more than to close their own row, or cannot be told apart by row.
+
+        The lower of this code and the one without these pods counts. Hot: rows with nominated pods that count are asked about
+        at once, not each with the nominated pods put on it.
+        """
+        return None
+
 
 class Nomination(msgspec.Struct, frozen=True):
     """From PostFilter: the pod will fit on this node once these pods have left it."""

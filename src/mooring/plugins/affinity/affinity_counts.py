@@ -374,3 +374,20 @@ def counted_on_rows(context: SchedulingContext, own: OwnTerms, tallies: PodTalli
         else:
             number_of_terms += sum(concern.anti.values()) * tally.counts[:height].astype(np.int64)
     return counted if number_of_terms is None else counted | (number_of_terms > 0)
+
+
+def closed_on_rows(context: SchedulingContext, own: OwnTerms, tallies: PodTallies) -> tuple[Mask, Mask] | None:
+    """The rows that pods there close by anti-affinity: by terms of the incoming pod about them, and by theirs about it. A row
+    without the label of a term is not closed by it. None: too many terms to tell by tallies, or terms that exclude pods."""
+    about, labels, height = terms_about(context, tallies), context.nodes.labels, context.nodes.height
+    if about.has_exclusions or not are_few(predicate.selector for _, predicate, _ in own.anti_affinity):
+        return None
+    by_own, by_others = np.zeros(height, np.bool_), np.zeros(height, np.bool_)
+    for key, predicate, _ in own.anti_affinity:
+        if labels.has(key):
+            counts = tallies.matching((predicate,), with_terminating=True).counts
+            by_own |= (counts[:height] > 0) & (labels.column(key).codes[:height] != ABSENT)
+    for concern, tally in tallies.terms.lists(about):
+        for key in concern.among(labels).anti if tally.total else ():
+            by_others |= (tally.counts[:height] > 0) & (labels.column(key).codes[:height] != ABSENT)
+    return by_own, by_others

@@ -64,6 +64,7 @@ from mooring.plugins.affinity.affinity_counts import (
     Neighbours,
     OwnTerms,
     add_concerns,
+    closed_on_rows,
     count_by_key,
     count_change,
     count_existing,
@@ -181,6 +182,17 @@ class InterPodAffinity(PreFilterExtensions, FilterPlugin, PreScorePlugin, ScoreB
             for tally in tallies.terms.of_hosts():
                 counted |= tally.counts[: len(counted)] > 0
         return counted
+
+    def codes_beside(self, context: SchedulingContext, tallies: PodTallies) -> Ints | None:
+        """Anti-affinity closes rows. Pods that the incoming one wants near may open others as well."""
+        own = self._own_terms(context)
+        if own.affinity or self._by_key is ByKeyOrNode:
+            return None
+        closed = closed_on_rows(context, own, tallies)
+        if closed is None:
+            return None
+        by_own, by_others = closed
+        return np.where(by_own, _ANTI_AFFINITY, np.where(by_others, _EXISTING_ANTI_AFFINITY, 0))
 
     # ---- Score
 

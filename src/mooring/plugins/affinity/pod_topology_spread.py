@@ -140,6 +140,9 @@ class PodTopologySpread(PreFilterExtensions, FilterPlugin, PreScorePlugin, Score
     def counted_rows(self, context: SchedulingContext, tallies: PodTallies) -> Mask | None:
         return self._checks(context).counted_rows(context.nodes.height, tallies)
 
+    def codes_beside(self, context: SchedulingContext, tallies: PodTallies) -> Ints | None:
+        return self._checks(context).codes_beside(context.nodes.height, tallies)
+
     # ---- Score
 
     @reads(Reads.CLUSTER, PodPart.SPREAD)

@@ -19,7 +19,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from mooring.cluster.columns.kernels import Integers, Mask
+from mooring.cluster.columns.kernels import Integers, Ints, Mask
 from mooring.cluster.columns.labels import ABSENT, LabelColumn
 from mooring.cluster.nodes.match import match_labels, match_nodes
 from mooring.cluster.tallies.tallies import PodTallies, are_few
@@ -204,6 +204,10 @@ def count_rows(context: SchedulingContext, constraint: SpreadConstraint, is_few:
 LABEL_MISSING, TOO_SKEWED = 1, 2
 
 
+_BEYOND = 1 << 62
+"""More pods than any domain has."""
+
+
 class SkewCheck(msgspec.Struct):
     """One hard constraint: the pods that count, by value of its label."""
 
@@ -216,6 +220,24 @@ class SkewCheck(msgspec.Struct):
     @property
     def column(self) -> LabelColumn:
         return self.eligible.column
+
+    def closed_by(self, more: Ints) -> Mask:
+        """The rows whose domain would have too many pods if so many `more` came to the row alone. `more` is by row, and 0
+        outside of eligible rows.
+
+        The minimum over domains is that of the others, or of the domain of the row, whichever is lower. So rows that are
+        closed without these pods stay closed.
+        """
+        codes, counts = self.column.codes[: len(more)], self.counts.astype(np.int64)
+        after, domains = counts[codes] + more, self.eligible.domains
+        lowest: Ints | int = 0
+        if len(domains) >= self.constraint.min_domains and len(domains):
+            place = int(counts[domains].argmin())
+            others = np.delete(counts[domains], place)
+            second = int(others.min()) if len(others) else _BEYOND
+            lowest = np.minimum(np.where(codes == domains[place], second, int(counts[domains[place]])), after)
+        closed: Mask = (more > 0) & (after + self.itself - lowest > self.constraint.max_skew)
+        return closed
 
     def codes(self, shifts: dict[int, int] | None) -> Codes:
         """For each value of the label the code of the verdict, so that one look-up answers for a row. `shifts` changes
@@ -288,6 +310,20 @@ class SkewChecks:
                 shifts = self._shifts.setdefault(place, {})
                 code = int(check.column.codes[row])
                 shifts[code] = shifts.get(code, 0) + change
+
+    def codes_beside(self, height: int, tallies: PodTallies) -> Ints | None:
+        """The rows that pods there close, each alone; None: constraints that tallies do not count as `change` does."""
+        if self._shifts or not are_few(constraint.selector for constraint in self._constraints):
+            return None
+        closed = np.zeros(height, np.bool_)
+        for check in self._checks:
+            if check.constraint.predicate is None:
+                return None
+            counts = tallies.matching((check.constraint.predicate,), with_terminating=True).counts[:height]
+            counting = check.eligible.among[:height] & ~self._lacking[:height]
+            if (counting & (counts > 0)).any():
+                closed |= check.closed_by(np.where(counting, counts, 0).astype(np.int64))
+        return closed * np.int64(TOO_SKEWED)
 
     def counted_rows(self, height: int, tallies: PodTallies) -> Mask | None:
         """The rows with pods that `change` may count; None: constraints that tallies do not count as `change` does."""

@@ -3,6 +3,9 @@
 import msgspec
 
 from mooring.cluster.claims.storage_view import StorageView
+from mooring.cluster.columns.kernels import Mask
+from mooring.cluster.tallies.tallies import PodTallies
+from mooring.framework.contract.context import SchedulingContext
 from mooring.framework.contract.events import Change, EventKeys
 from mooring.framework.contract.points import FilterPlugin
 from mooring.framework.contract.status import PluginError, Rejection, final
@@ -19,6 +22,10 @@ class VolumePlugin(FilterPlugin):
     @classmethod
     def concerns(cls, pod: Pod) -> bool:
         return bool(pod.spec.volumes)
+
+    def counted_rows(self, context: SchedulingContext, tallies: PodTallies) -> Mask:
+        """Pods without volumes of their own make no difference: neither to limits, nor to claims and disks in use."""
+        return tallies.rows_with_storage(context.nodes.height)
 
 
 class ClaimsByKind(msgspec.Struct):

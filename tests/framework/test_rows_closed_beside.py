@@ -1,0 +1,79 @@
+"""Rows that nominated pods close (FilterPlugin.codes_beside): the answer for all rows is that of each row alone with its
+nominated pods put on it."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from build import a_node, a_pod
+from gangs import GangWorld
+from how_many import examples
+from mooring.framework.attempts import leave_room
+from mooring.framework.attempts.leave_room import verdicts_with
+from mooring.framework.attempts.refiltering import codes_beside, crowd_beside
+
+ZONE, HOST = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
+
+
+def a_rule(kind: str, app: str, key: str, most: int, domains: int | None) -> dict[str, Any]:
+    selector = {"matchLabels": {"app": app}}
+    if kind == "spread":
+        spread = {"maxSkew": most, "topologyKey": key, "whenUnsatisfiable": "DoNotSchedule", "labelSelector": selector}
+        return {"topologySpreadConstraints": [spread if domains is None else {**spread, "minDomains": domains}]}
+    if kind == "apart":
+        term = {"labelSelector": selector, "topologyKey": key}
+        return {"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}}
+    return {}
+
+
+APP = st.sampled_from(["a", "b"])
+RULE = st.builds(
+    a_rule,
+    *(st.sampled_from(["spread", "apart", "nothing"]), APP, st.sampled_from([ZONE, HOST, "rack"])),
+    *(st.integers(1, 2), st.none() | st.integers(1, 4)),
+)
+POD = st.tuples(st.integers(0, 5), APP, RULE, st.sampled_from(["0", "1"]), st.booleans())
+"""Row, label, rule, cpu; on the node, or nominated to it."""
+NODE = st.tuples(st.sampled_from(["x", "y", ""]), st.sampled_from(["1", "3"]), st.booleans())
+"""Zone, cpu, and whether the node has a rack."""
+
+
+@given(
+    st.lists(NODE, min_size=1, max_size=6), st.lists(POD, max_size=12), APP, RULE, RULE, st.none() | st.integers(0, 5)
+)
+@settings(max_examples=examples(400), deadline=None)
+def test_rows_are_closed_as_if_each_were_asked_about_alone(
+    nodes: list[Any], pods: list[Any], app: str, first: dict[str, Any], second: dict[str, Any], own: int | None
+) -> None:
+    world = GangWorld()
+    for number, (zone, cpu, has_rack) in enumerate(nodes):
+        labels = {HOST: f"n{number}", **({ZONE: zone} if zone else {}), **({"rack": "r"} if has_rack else {})}
+        world.driver.create(a_node(f"n{number}", cpu=cpu, labels=labels))
+    cluster = world.core.cluster
+    for number, (row, label, rule, cpu, is_nominated) in enumerate(pods):
+        about = {"cpu": cpu, "priority": 5, "labels": {"app": label}, "metadata": {"uid": f"uid-{number}"}, **rule}
+        name = f"n{row % len(nodes)}"
+        if is_nominated:
+            cluster.nominated.promise(a_pod(f"p{number}", **about), name)
+        else:
+            world.driver.create(a_pod(f"p{number}", nodeName=name, **about))
+    pod = a_pod("new", cpu="1", priority=5, labels={"app": app}, metadata={"uid": "new"}, **{**first, **second})
+    if own is not None:
+        cluster.nominated.promise(pod, f"n{own % len(nodes)}")
+    attempt = world.core.runners["default-scheduler"].open(pod, cluster, 1)
+    attempt.pre_filter()
+    crowd = crowd_beside(attempt)
+    if not len(crowd.rows):
+        return
+    assert codes_beside(attempt, cluster.nominated) is not None
+    found = []
+    for few, beside in ((0, codes_beside), (99, codes_beside)):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(leave_room, "_FEW", few)
+            patch.setattr(leave_room, "codes_beside", beside)
+            verdicts = verdicts_with(attempt, crowd, cluster.nominated)
+        codes = [int(verdicts.codes[int(at)][row]) if at != 127 else 0 for row, at in enumerate(verdicts.first)]
+        found.append((verdicts.first.tolist(), codes))
+    assert found[0] == found[1]
