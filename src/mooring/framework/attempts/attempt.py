@@ -36,7 +36,7 @@ from mooring.framework.kept.asking import (
     normalize,
     scoring,
 )
-from mooring.framework.kept.best_rows import BestRows, MaskedTotals
+from mooring.framework.kept.best_rows import MaskedTotals
 from mooring.framework.kept.feasible import NARROWED_OUT, PASSED, FeasibleRows, First, with_value
 from mooring.framework.kept.memo import ASK, ShapeMemo
 from mooring.framework.kept.prepared import PreparedProfile, PrePoints
@@ -353,12 +353,6 @@ class Attempt:
                     added += weighted
                 else:
                     parts.append(weighted)
-        if first is not None and goes_by_name and not parts and len(by_value) == 1:
-            (scores,) = by_value.values()
-            best_spot = self._best_of_spots(first, kept, scores, feasible.count)
-            if best_spot is not None:
-                best_spot.total += added
-                return best_spot
         for scores in by_value.values():
             kept_sum, added = scores.add_to(kept_sum, self.runner.total_type), added + scores.base
         if parts:
@@ -367,36 +361,13 @@ class Attempt:
             for part in parts[1:]:
                 totals = totals + part
             return ScoreCard(rows, totals, added=added)
-        best = None if first is None or kept_sum is not kept else self._best_rows(first, kept, feasible.count)
-        if best is not None:
-            return MaskedTotals(best.totals, added, feasible.count, best)
+        if first is not None and kept_sum is kept:
+            is_all = feasible.count == len(first)
+            best = self._memo.best_rows(context.nodes, kept, None if is_all else first)
+            if best is not None:
+                return MaskedTotals(best.totals, added, feasible.count, best)
         totals = feasible.mask(kept_sum, is_own=kept_sum is not kept)
         return MaskedTotals(totals, added, feasible.count)
-
-    def _best_rows(self, first: First, kept: Integers, count: int) -> BestRows | None:
-        """Finds the best of the kept sums of the rows that passed, of which there are so many; None: the table is small."""
-        return self._memo.best_rows(self.context.nodes, kept, None if count == len(first) else first)
-
-    def _best_of_spots(self, first: First, kept: Integers, scores: ValueScores, count: int) -> BestOfGroups | None:
-        """The best row, where a few rows have more than the others beside the kept sums; None: that is not so.
-
-        Hot: no row but those few has more than the best of the kept sums, so one of the two is the best of all. On 500,000
-        nodes a pass over all rows took 0.3 ms.
-        """
-        if scores.rows is None or not len(scores.rows) or scores.more.min() < 0:
-            return None
-        best, nodes = self._best_rows(first, kept, count), self.context.nodes
-        if best is None:
-            return None
-        rank, by_name = nodes.name_rank(), nodes.rows_by_name()
-        row = best.first_by_name(rank, by_name)
-        highest = int(best.totals[row])
-        totals = kept.take(scores.rows) + scores.more.astype(np.int64) * scores.weight
-        most = int(totals.max())
-        if most >= highest:
-            ranks = rank.take(scores.rows[totals == most])
-            row = int(by_name[ranks.min() if most > highest else min(int(ranks.min()), int(rank[row]))])
-        return BestOfGroups(row, max(most, highest) + scores.base, count)
 
     def _best_of_groups(
         self, asked: Iterable[tuple[int, ScorePlugin]], first: First, kept: Integers, feasible: FeasibleRows
