@@ -115,6 +115,17 @@ def test_the_first_row_of_an_order_is_that_of_a_plain_loop(meant: list[bool], ra
         assert first_of(np.array(meant), np.array(order, np.intp)) == next(row for row in order if meant[row])
 
 
+HOST = "kubernetes.io/hostname"
+
+
+def near_itself(weight: int) -> dict[str, Any]:
+    """A pod that prefers nodes with pods of its application, or without them."""
+    term = {"labelSelector": {"matchLabels": {"app": "web"}}, "topologyKey": HOST}
+    kind = "podAffinity" if weight > 0 else "podAntiAffinity"
+    weighted = {"weight": abs(weight) or 1, "podAffinityTerm": term}
+    return {kind: {"preferredDuringSchedulingIgnoredDuringExecution": [weighted]}}
+
+
 @pytest.mark.parametrize("tie_break", [lowest_name, by_seed])
 @pytest.mark.parametrize("step", [1, 7])
 def test_decisions_are_those_of_a_pass_over_all_rows(step: int, tie_break: TieBreak) -> None:
@@ -123,8 +134,9 @@ def test_decisions_are_those_of_a_pass_over_all_rows(step: int, tie_break: TieBr
     def place_all(least_rows: int) -> list[str]:
         cluster, runner = a_cluster(), build_runners(config.default())["default-scheduler"]
         for number in range(ROWS):
-            labels = {"half": "ab"[number % 2]}
-            cluster.nodes.put_node(a_node(f"n{number * step % ROWS:02}", cpu=str(4 + number % 3), labels=labels))
+            name = f"n{number * step % ROWS:02}"
+            labels = {"half": "ab"[number % 2], HOST: name}
+            cluster.nodes.put_node(a_node(name, cpu=str(4 + number % 3), labels=labels))
         chosen = []
         with mock.patch.multiple(best_rows, BLOCK=4), mock.patch.object(memo, "LEAST_ROWS", least_rows):
             for turn in range(40):
@@ -135,7 +147,9 @@ def test_decisions_are_those_of_a_pass_over_all_rows(step: int, tie_break: TieBr
                 if turn == 35:
                     cluster.nodes.put_node(a_node("n08", taints=["k:NoSchedule"]))
                 selector = {"half": "b"} if turn % 4 == 3 else {}
-                pod = a_pod(f"p{turn}", cpu=("100m", "1", "250m")[turn % 3], nodeSelector=selector)
+                labels, preferred = ({"app": "web"}, near_itself(turn % 8 - 2)) if turn % 2 else ({}, {})
+                cpu = ("100m", "1", "250m")[turn % 3]
+                pod = a_pod(f"p{turn}", cpu=cpu, labels=labels, nodeSelector=selector, affinity=preferred)
                 decision = decide(runner, pod, cluster, DecideOptions(tie_break=tie_break), turn)
                 assert isinstance(decision, Placement)
                 cluster.nodes.place(pod, decision.node)
