@@ -1,4 +1,4 @@
-"""What the transports of a client have in common: the request that they send, the answer that they return, and the lines of a
+"""Common parts of the transports of a client: the request that they send, the answer that they return, and the lines of a
 watch. `client` decides what an answer means and whether to try again.
 """
 
