@@ -26,9 +26,6 @@ from mooring.apiclient.throttle import RequestRetries, Throttle
 from mooring.apiclient.transport import OutgoingRequest
 from mooring.kit.tasks import NO_FENCE, Fence
 
-_CONNECT_S = 30.0
-"""How long a connection may take to open: the limit of client-go's dialer."""
-
 
 class LeanClient:
     """Use it with `async with`. Calls raise ApiError (the server answers with an error), Unanswered (no usable answer),
@@ -226,17 +223,10 @@ class LeanClient:
 
     async def _connection(self, grant: Grant) -> LeanConnection:
         """A new connection."""
-        opened = None
+        tls = self._tls.of(grant.pair) if self._is_tls else None
         try:
-            async with asyncio.timeout(_CONNECT_S):
-                opened = await LeanSocket.connect(self._host, self._port)
-                if self._is_tls:
-                    await opened.secure(self._tls.of(grant.pair), self._access.server_name or self._host)
-        except BaseException as error:
-            if opened is not None:
-                opened.abort()
-            if not isinstance(error, OSError | TimeoutError):
-                raise
+            opened = await LeanSocket.open(self._host, self._port, tls, self._access.server_name or self._host)
+        except OSError as error:
             if is_refused(error):
                 raise ConnectionRefused(f"cannot connect to {self._netloc}: connection refused") from None
             raise unanswered(error, f"cannot connect to {self._netloc}") from None

@@ -72,7 +72,7 @@ class KnownHeads:
     def read(self, answer: bytes) -> Reply | None:
         """The reply, if these bytes are one answer with a known head; None means that httptools has to read them."""
         head = self._by_length.get(len(answer))
-        if head is None or answer[: head.begin] != head.before or answer[head.end : head.head_bytes] != head.after:
+        if head is None or not answer.startswith(head.before) or not answer.startswith(head.after, head.end):
             return None
         if not answer[head.begin : head.end].replace(b"-", b"").isalnum():
             return None

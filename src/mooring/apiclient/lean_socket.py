@@ -16,6 +16,10 @@ _RECORD_BYTES = 16 << 10
 """The most that one record of TLS contains, so that one read empties it."""
 
 
+_CONNECT_S = 30.0
+"""How long a connection may take to open: the limit of client-go's dialer."""
+
+
 class Receiver(Protocol):
     """The receiver of a LeanSocket, which calls it as asyncio calls a Protocol."""
 
@@ -33,7 +37,7 @@ async def _addresses(host: str, port: int) -> list[Any]:
 
 
 class LeanSocket:
-    """Open it with `connect`, then `secure` it where there is TLS, then `start` it.
+    """Open it with `open`, then `start` it.
 
     `write` sends at once what the socket accepts; the rest counts as `get_write_buffer_size` and follows when there is
     room. The receiver hears of the end once, in a later turn of the loop.
@@ -48,6 +52,21 @@ class LeanSocket:
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
         self._unsent = b""
         self._is_closing = False
+
+    @classmethod
+    async def open(cls, host: str, port: int, tls: ssl.SSLContext | None, server_name: str) -> Self:
+        """A connection, after the handshake if there is TLS. Raises OSError, which TimeoutError is as well."""
+        opened = None
+        try:
+            async with asyncio.timeout(_CONNECT_S):
+                opened = await cls.connect(host, port)
+                if tls is not None:
+                    await opened.secure(tls, server_name)
+                return opened
+        except BaseException:
+            if opened is not None:
+                opened.abort()
+            raise
 
     @classmethod
     async def connect(cls, host: str, port: int) -> Self:

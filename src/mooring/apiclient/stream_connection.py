@@ -16,8 +16,10 @@ from mooring.kit.tasks import Fence
 READ_AHEAD_BYTES = 8 << 20
 """How much of a body is read before the caller takes it; then the server has to wait. 8 MiB hold about 5,000 events of pods,
 which is what a busy server sends in seconds."""
+_PIECE_BYTES = 64
+"""Memory that a piece of a body takes beside its content, so that pieces of one byte use up the limit too."""
 _MAX_HEAD_BYTES = 64 << 10
-"""The limit for status line and headers; API servers send a few hundred bytes."""
+"""The limit for bytes that bring no content: status line, headers, trailers. API servers send a few hundred bytes."""
 _DRAIN_POLL_S = 0.005
 """How often to look whether the socket has sent a large request; asyncio has no call that waits for an empty buffer."""
 
@@ -42,7 +44,7 @@ class StreamConnection:
     def _begin(self) -> None:
         self._parser: Any = httptools.HttpResponseParser(self)
         self._pieces: list[bytes] = []
-        self._held_bytes = self._head_bytes = 0
+        self._held_bytes = self._barren_bytes = 0
         self._is_paused = self._is_busy = self._has_head = self._is_complete = False
         self._fault: Exception | None = None
         self.status = 0
@@ -115,14 +117,13 @@ class StreamConnection:
         if not self._is_busy or self._fault is not None:
             self._transport.abort()
             return
+        self._barren_bytes += len(data)
         try:
             self._parser.feed_data(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade):
             self._fault = self._fault or NotHttp()
-        if not self._has_head:
-            self._head_bytes += len(data)
-            if self._head_bytes > _MAX_HEAD_BYTES:
-                self._fault = TooLarge("the head of the answer is too large")
+        if self._barren_bytes > _MAX_HEAD_BYTES:
+            self._fault = self._fault or TooLarge("the head of the answer is too large")
         if self._fault is not None:
             self._transport.abort()
         elif self._held_bytes > READ_AHEAD_BYTES and not self._is_paused and not self._is_complete:
@@ -159,12 +160,14 @@ class StreamConnection:
         status = self._parser.get_status_code()
         if status >= 200:
             self.status, self._has_head = status, True
+            self._barren_bytes = 0
         elif status < 100:
             self._fault = NotHttp()
 
     def on_body(self, body: bytes) -> None:
         self._pieces.append(body)
-        self._held_bytes += len(body)
+        self._held_bytes += len(body) + _PIECE_BYTES
+        self._barren_bytes = 0
 
     def on_message_complete(self) -> None:
         if not self._has_head:  # such as 100 Continue: the answer follows

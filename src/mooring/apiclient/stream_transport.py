@@ -21,8 +21,6 @@ from mooring.kit.tasks import NO_FENCE, Fence
 IDLE_S = 60.0
 """How long a connection may be idle before it is closed: less than the 90 s after which API servers close it. A POST on a
 connection that the server closes at the same moment is lost."""
-CONNECT_S = 30.0
-"""How long a connection may take to open: the limit of client-go's dialer."""
 _SAFE = "/?%:@!$&'()*+,;=~"
 """Characters of a path that stay as they are, beside letters, digits and `_.-`."""
 
@@ -134,23 +132,16 @@ class StreamTransport:
 
     async def _connect(self, request: OutgoingRequest, grant: Grant) -> StreamConnection:
         """A new connection. Raises Unanswered."""
-        opened = None
+        tls = self._tls.of(grant.pair) if self._is_tls else None
         try:
-            async with asyncio.timeout(CONNECT_S):
-                opened = await LeanSocket.connect(self._host, self._port)
-                opened.notice_death()
-                if self._is_tls:
-                    await opened.secure(self._tls.of(grant.pair), self._server_name)
-        except BaseException as error:
-            if opened is not None:
-                opened.abort()
-            if not isinstance(error, OSError | TimeoutError):
-                raise
-            if isinstance(error, ssl.SSLCertVerificationError):
-                raise untrusted(error, str(request)) from None
-            if isinstance(error, ssl.SSLError | TimeoutError):
-                raise unanswered(error, str(request)) from None
+            opened = await LeanSocket.open(self._host, self._port, tls, self._server_name)
+        except ssl.SSLCertVerificationError as error:
+            raise untrusted(error, str(request)) from None
+        except (ssl.SSLError, TimeoutError) as error:
+            raise unanswered(error, str(request)) from None
+        except OSError as error:
             raise unconnected(error, str(request), self._host, self._port) from None
+        opened.notice_death()
         connection = StreamConnection(opened)
         opened.start(connection)
         return connection

@@ -1,5 +1,6 @@
-"""The request that the transports of a client send, the answer that they return, and the lines of a watch. `client` decides
-what an answer means and whether to try again."""
+"""Common parts of the transports of a client: the request that they send, the answer that they return, and the lines of a
+watch. `client` decides what an answer means and whether to try again.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -86,8 +86,8 @@ class ServerTls:
     def __init__(
         self, pair: Pair, client_authorities: Callable[[], bytes] | None, log: Log, at_once: bool = True
     ) -> None:
-        """Without `client_authorities` the server requests no client certificates. The sources are read now; where
-        `at_once` is false, the first handshake reads them. Raises CertificateError."""
+        """Without `client_authorities` the server requests no client certificates. It looks at the sources now, or at the
+        first handshake if `at_once` is false. Raises CertificateError."""
         self._pair = pair
         self._authorities = client_authorities
         self._log = log
