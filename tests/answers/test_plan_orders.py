@@ -43,6 +43,14 @@ def test_nodes_of_a_step_come_together_or_one_by_one_in_the_order_of_the_seed() 
     assert firsts == {(0, 1), (1, 0)}
 
 
+@pytest.mark.parametrize("seed", [None, 7])
+def test_nodes_of_a_step_come_one_by_one_in_an_order_that_is_the_same_every_time(seed: int | None) -> None:
+    order = ArrivalOrder((), seed, True)
+    arrivals = [tuple(order.arrivals([(4, 4)])) for _ in range(4)]
+    assert sorted(arrivals[0]) == [(0, 1)] * 4 + [(1, 0)] * 4
+    assert arrivals[0] != tuple(sorted(arrivals[0])) and {*arrivals} == {arrivals[0]}
+
+
 def test_the_first_orders_are_that_of_the_queue_and_large_pods_first() -> None:
     case = Case(["1", "3", "2", "1", "3"], (1.0, "8", 10))
     orders = arrival_orders(case.trials, case.demand, case.pods, 8)

@@ -7,10 +7,12 @@ import pytest
 from plan_trials import Case
 
 from mooring.answers.plan.found_nodes import Steps, steps_of, sum_of
-from mooring.answers.plan.holding import HoldingSearch
+from mooring.answers.plan.holding import MANY, HoldingSearch
 from mooring.answers.plan.orders import OrderTrials
 from mooring.answers.plan.programs import lower_bound
-from mooring.answers.plan.steps import StepEffort, StepSearch
+from mooring.answers.plan.steps import LEVELS, SHARES_EVERY, StepEffort, StepSearch
+from mooring.answers.plan.trials import Additions
+from mooring.answers.plan.walks import CoreWalked, OrderWalks
 
 LARGE_LAST = ["1"] * 8 + ["8"]
 """Small pods go to all nodes, and the large one needs a node of its own: there have to be 9 nodes of 8 cpu at once."""
@@ -94,6 +96,25 @@ def test_no_sequence_of_single_nodes_that_holds_in_the_same_orders_costs_less(
     sequences = (steps for number in range(1, most + 1) for steps in product(single, repeat=number))
     costs = [sum(map(case.demand.cost_of, steps)) for steps in sequences if holds(trials, 4, steps)]
     assert sum(map(case.demand.cost_of, found)) == pytest.approx(min(costs))
+
+
+def test_steps_of_many_nodes_are_tried_from_every_sixth_level_on_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each of 130 nodes takes a pod. A beginning tries three shares of all nodes, and two of those of the one offer."""
+    case = Case(["4"] * 130, (1.0, "4", 1000))
+    trials = trials_of(case, has_table=False)
+    tried: list[int] = []
+    extended = OrderWalks.extended
+
+    def noted(walks: OrderWalks, walked: CoreWalked, step: Additions) -> CoreWalked:
+        tried.append(sum(step))
+        return extended(walks, walked, step)
+
+    monkeypatch.setattr(OrderWalks, "extended", noted)
+    found = StepSearch(trials, case.patterns, MANY).run(0, 1e9)
+    assert found is not None and sum_of(*found) == (130,)
+    large = sum(number > 1 for number in tried)
+    assert 3 <= large <= 5 * MANY.width * (LEVELS // SHARES_EVERY)
+    assert large < tried.count(1)
 
 
 def test_nodes_that_come_last_repair_steps_that_fail_and_cheaper_ones_replace_them() -> None:

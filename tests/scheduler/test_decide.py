@@ -115,6 +115,14 @@ def test_why_a_pod_fits_nowhere(pod: Pod, objects: list[Any], text: str, plugins
     assert decision.diagnosis.plugins == plugins
 
 
+def test_without_why_a_pod_that_fits_nowhere_has_no_reasons_and_one_that_fits_gets_the_same_node() -> None:
+    cluster, briefly = a_cluster(*nodes(4)), DecideOptions(tells_why=False)
+    told, untold = run(a_pod(cpu="8"), cluster), run(a_pod(cpu="8"), cluster, briefly)
+    assert isinstance(told, NoFit) and isinstance(untold, NoFit)
+    assert (len(told.diagnosis.verdicts), untold.diagnosis, untold.failure) == (1, Diagnosis(4), None)
+    assert placed(run(a_pod(cpu="1"), cluster, briefly)).node == placed(run(a_pod(cpu="1"), cluster)).node
+
+
 def test_a_node_that_is_gone_does_not_count() -> None:
     cluster = a_cluster(*nodes(3), a_pod("left", nodeName="n2"))
     cluster.nodes.remove_node("n2")

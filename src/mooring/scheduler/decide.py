@@ -54,6 +54,8 @@ class DecideOptions:
     """Keep the three best nodes and the diagnosis also of pods that were placed."""
     explain: bool = False
     """Keep every verdict and every score."""
+    tells_why: bool = True
+    """Whether a pod that fits nowhere is told why; trials ask only whether it fits."""
     extenders: tuple[Extender, ...] = ()
     """In the order in which they are asked (extenders/interest.py)."""
     names_expected_node: bool = True
@@ -216,6 +218,8 @@ def _filter(attempt: Attempt, narrowing: Narrowing) -> Verdicts:
 
 def _no_fit(attempt: Attempt, verdicts: Verdicts, narrowing: Narrowing, options: DecideOptions) -> NoFit:
     """No node passed: why, as far as anyone may ask."""
+    if not options.tells_why:
+        return NoFit(Diagnosis(count_nodes(attempt, options.within)))
     details = DecisionDetails(rejected=rejections_by_node(attempt, verdicts)) if options.explain else None
     diagnosis = diagnose(attempt, verdicts, narrowing)
     return NoFit(diagnosis, details, _failure(attempt, verdicts, diagnosis, options))

@@ -138,7 +138,7 @@ def broken_gang(cluster: Cluster, leaving: Sequence[Pod]) -> str:
 
 Additions = tuple[int, ...]
 """How many nodes of each offer."""
-ANY_OF_THEM = DecideOptions(by_seed)
+LOWEST_NAME, ANY_OF_THEM = DecideOptions(tells_why=False), DecideOptions(by_seed, tells_why=False)
 LARGE_CLUSTER = 5000
 """With more nodes than these, a decision counts for the square of their ratio, 16 with 20,000 nodes: each takes longer, and
 so does all that comes before and after a search."""
@@ -195,6 +195,9 @@ class _Tries:
     """Forms of gangs of plain pods that did not fit: no other one fits later."""
 
     def helped(self, pod: Pod) -> int:
+        """How many pods have come that could help the pod; none helps a plain one."""
+        if id(pod.shape) in self.plain:
+            return 0
         return len(self.placed) if pod.shape.terms(pod.namespace).affinity else self.came[id(pod.label_set)]
 
     def is_vain(self, pod: Pod, helped: int) -> bool:
@@ -229,7 +232,7 @@ class TrialPlacer(CopyPlacer):
 
     def use_seed(self, seed: int | None) -> None:
         """Break ties by this seed from now on. The decisions that follow draw the same numbers each time."""
-        self.options = ANY_OF_THEM if seed is not None else DecideOptions()
+        self.options = ANY_OF_THEM if seed is not None else LOWEST_NAME
         self._first = mix(seed or 0) - self.decisions
 
     def seed(self) -> int:

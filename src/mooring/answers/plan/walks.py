@@ -28,7 +28,8 @@ class ArrivalOrder:
     pods: Sequence[Pod]
     """As the queue gives them."""
     seed: int | None
-    """Breaks ties between nodes, and shuffles the nodes of a step; None: the first is taken."""
+    """Breaks ties between nodes, and shuffles the nodes of a step. None: the first of them is taken, and nodes are shuffled
+    as by 0."""
     is_one_by_one: bool
     """Whether nodes of a step come one after the other: the scheduler places what it can in between."""
 
@@ -39,7 +40,7 @@ class ArrivalOrder:
             return
         for step in steps:
             nodes = [offer for offer, number in enumerate(step) for _ in range(number)]
-            Random(self.seed).shuffle(nodes)
+            Random(self.seed or 0).shuffle(nodes)
             for node in nodes:
                 yield tuple(int(offer == node) for offer in range(len(step)))
 
