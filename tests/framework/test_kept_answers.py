@@ -185,7 +185,7 @@ def test_another_table_voids_what_is_kept() -> None:
     world.cluster = a_small_cluster()
     world.decide(pod)
     assert world.kept.byte_count.bytes >= MEMO_OVERHEAD_BYTES
-    assert len(world.kept._new) + len(world.kept._protected) == 1
+    assert world.kept.memo_count == 1
 
 
 def test_the_default_limit_grows_with_the_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
