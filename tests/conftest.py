@@ -1,6 +1,7 @@
 """Settings that all tests share: where builders are found, and how hypothesis behaves."""
 
 import gc
+import re
 import signal
 import sys
 from collections import Counter
@@ -51,6 +52,13 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
         return None
     ForkedRun(session, parts_of(session.items, COSTLY)).run(count)
     return True
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Do not import files in which all tests are slow, if slow tests are left out: 50 files with libraries of their own."""
+    if config.option.markexpr != "not slow" or not re.fullmatch(r"test_.*\.py", collection_path.name):
+        return None
+    return bool(re.search(r"^pytestmark = .*pytest\.mark\.slow", collection_path.read_text(), re.MULTILINE)) or None
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

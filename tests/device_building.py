@@ -131,7 +131,7 @@ def claiming(pod: Pod, *names: str) -> Pod:
 @pytest.fixture(autouse=True, scope="module", params=["few devices are wanted", "many devices are wanted"])
 def few_and_many_devices(request: pytest.FixtureRequest) -> Iterator[None]:
     """Runs all tests of a module twice: a search for many devices keeps a list of the free ones, and must find the same."""
-    before = device_search._MANY
-    device_search._MANY = before if request.param == "few devices are wanted" else -1
+    before = device_search.MANY_DEVICES
+    device_search.MANY_DEVICES = before if request.param == "few devices are wanted" else -1
     yield
-    device_search._MANY = before
+    device_search.MANY_DEVICES = before

@@ -4,6 +4,7 @@ Collection takes 8 s of CPU time, and a process that is started anew would do it
 process runs no test: it hands out files, and shows what its workers report.
 """
 
+import gc
 import os
 import signal
 import sys
@@ -85,6 +86,7 @@ class ForkedRun:
         """Show all reports until the last worker has ended."""
         # Later, each worker would make a folder for temporary files of its own.
         self._session.config._tmp_path_factory.getbasetemp()  # type: ignore[attr-defined]
+        gc.freeze()  # or else each fork, and pytest at its end, walks all tests again to find no garbage
         try:
             for number in range(count):
                 self._start(is_for_slow=number % 2 == 0)

@@ -1,4 +1,4 @@
-"""How much of their work long tests do: all of it with `make soak`, less with `make test`, least with `make check`.
+"""How much of their work long tests do: all of it with `make soak`, a tenth with `make test` and `make check`.
 
 Property tests try fewer examples, tests over a list of cases take every n-th of them, and days of chaos are shorter.
 """
@@ -9,8 +9,8 @@ from typing import TypeVar
 
 Case = TypeVar("Case")
 
-SHARES = {"soak": 100, "explore": 100, "ci": 15, "mutants": 15, "check": 10}
-"""Percent of the full work by profile (conftest.py). A seventh finds what a change breaks plainly; `make soak` finds what
+SHARES = {"soak": 100, "explore": 100, "ci": 10, "mutants": 10, "check": 10}
+"""Percent of the full work by profile (conftest.py). A tenth finds what a change breaks plainly; `make soak` finds what
 only rare cases show."""
 PROFILE = os.environ.get("MOORING_TESTS", "ci")
 SHARE = SHARES[PROFILE]

@@ -28,11 +28,11 @@ def row_of(cluster: CheckedCluster, name: str = "n2") -> int:
 
 
 def _tally_off_by_one(cluster: CheckedCluster) -> None:
-    next(iter(cluster.nodes.tallies._predicates.values())).add((row_of(cluster), 1))
+    next(iter(cluster.nodes.tallies.kept().values())).add((row_of(cluster), 1))
 
 
 def _sum_of_a_tally_off(cluster: CheckedCluster) -> None:
-    sums = next(sums for t in cluster.nodes.tallies._predicates.values() for sums in t._sums.values())
+    sums = next(sums for t in cluster.nodes.tallies.kept().values() for sums in t.sums.values())
     sums.counts[1] += 1
 
 
@@ -41,7 +41,7 @@ def _carried_terms_off(cluster: CheckedCluster) -> None:
 
 
 def _label_set_off(cluster: CheckedCluster) -> None:
-    where = cluster.nodes.tallies._label_sets[cluster.find("web-2").label_set]
+    where = cluster.nodes.tallies.label_sets()[cluster.find("web-2").label_set]
     where.rows[row_of(cluster)] += 1
 
 

@@ -110,13 +110,13 @@ def _installation(program: Program) -> list[str]:
 
 def _run(command: list[str]) -> None:
     """Run a command that may fail. A machine without lists of packages needs `apt-get update` once."""
-    if _succeeds(command) or command[0] != "apt-get":
+    if succeeds(command) or command[0] != "apt-get":
         return
-    if _succeeds(["apt-get", "update", "-qq"]):
-        _succeeds(command)
+    if succeeds(["apt-get", "update", "-qq"]):
+        succeeds(command)
 
 
-def _succeeds(command: list[str]) -> bool:
+def succeeds(command: list[str]) -> bool:
     environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
     try:
         done = subprocess.run(command, env=environment, stdout=subprocess.DEVNULL, timeout=PATIENCE_S, check=False)

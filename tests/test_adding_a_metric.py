@@ -2,7 +2,11 @@
 
 from pathlib import Path
 
+import pytest
+
 from added_tree import ROOT, AddedTree
+
+pytestmark = pytest.mark.slow
 
 PLUGIN = "src/mooring/plugins/nodes/quiet_nodes.py"
 PROGRAM = f"""

@@ -253,9 +253,9 @@ def test_programs_are_installed_before_python_has_its_packages(tmp_path: Path) -
 
 def test_a_command_that_hangs_is_given_up(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(programs, "PATIENCE_S", 0.05)
-    assert not programs._succeeds([sys.executable, "-c", "import time; time.sleep(60)"])
+    assert not programs.succeeds([sys.executable, "-c", "import time; time.sleep(60)"])
     assert "timed out after 0.0" in capsys.readouterr().err
-    assert not programs._succeeds(["/nowhere/apt-get"])
+    assert not programs.succeeds(["/nowhere/apt-get"])
 
 
 # ---- the summary

@@ -135,10 +135,10 @@ def test_runs_here_tell_how_far_they_are() -> None:
 @pytest.mark.usefixtures("halves")
 def test_a_worker_process_notes_its_share_and_that_it_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
     shares = [0.0, 0.0]
-    monkeypatch.setattr(workers, "_own", [(RunInputs([]), shares)])
-    assert (workers._run(1, a_plan("b")), shares) == (a_result("b"), [0.0, 1.0])
+    monkeypatch.setattr(workers, "of_this_worker", [(RunInputs([]), shares)])
+    assert (workers.run_in_worker(1, a_plan("b")), shares) == (a_result("b"), [0.0, 1.0])
     with pytest.raises(RunFault, match="^first\nsecond$"):
-        workers._run(0, a_plan("bad"))
+        workers.run_in_worker(0, a_plan("bad"))
     assert shares == [1e-9, 1.0], "it has begun"
 
 
@@ -148,13 +148,13 @@ def test_results_of_worker_processes_come_in_the_order_of_their_plans() -> None:
         future.set_result(a_result(str(i)))
     told: list[str] = []
     places = {future: i for i, future in reversed([*enumerate(futures)])}
-    found = list(workers._as_done(places, lambda: told.append("told")))
+    found = list(workers.as_done(places, lambda: told.append("told")))
     assert found == [(i, a_result(str(i))) for i in range(3)] and told == ["told"]
 
 
 def test_new_processes_do_not_see_the_script() -> None:
     script = sys.modules["__main__"]
-    with workers._without_main():
+    with workers.without_main():
         assert sys.modules["__main__"] is not script and not hasattr(sys.modules["__main__"], "__file__")
     assert sys.modules["__main__"] is script
 
@@ -163,16 +163,16 @@ def test_new_processes_do_not_see_the_script() -> None:
 def test_a_worker_of_dask_reads_inputs_once_and_refuses_another_version(monkeypatch: pytest.MonkeyPatch) -> None:
     sent, read = pickle.dumps(RunInputs([])), {"old": RunInputs([])}
     monkeypatch.setattr(dask_workers, "_read_inputs", read)
-    assert dask_workers._run_sent(sent, "x", VERSION, a_plan("a")) == a_result("a")
+    assert dask_workers.run_in_dask_worker(sent, "x", VERSION, a_plan("a")) == a_result("a")
     assert [*read] == ["x"]
     first = read["x"]
-    dask_workers._run_sent(sent, "x", VERSION, a_plan("b"))
+    dask_workers.run_in_dask_worker(sent, "x", VERSION, a_plan("b"))
     assert read["x"] is first
-    dask_workers._run_sent(sent, "y", VERSION, a_plan("b"))
+    dask_workers.run_in_dask_worker(sent, "y", VERSION, a_plan("b"))
     assert [*read] == ["y"]
     told = f"^a worker of Dask has Mooring {VERSION}, and this is 0: install the same version$"
     with pytest.raises(RunFault, match=told):
-        dask_workers._run_sent(b"", "x", "0", a_plan("a"))
+        dask_workers.run_in_dask_worker(b"", "x", "0", a_plan("a"))
 
 
 class _Future:
@@ -188,12 +188,12 @@ class _Future:
 
 
 def test_faults_of_dask_workers_are_told() -> None:
-    result: Any = dask_workers._result(RunInputs([]), a_plan("a"), _Future(None))
+    result: Any = dask_workers.dask_result(RunInputs([]), a_plan("a"), _Future(None))
     assert result == "done"
     with pytest.raises(RunFault, match="^a worker of Dask failed: KeyError: 'x'$"):
-        dask_workers._result(RunInputs([]), a_plan("a"), _Future(KeyError("x")))
+        dask_workers.dask_result(RunInputs([]), a_plan("a"), _Future(KeyError("x")))
     with pytest.raises(RunFault, match="^as it is$"):
-        dask_workers._result(RunInputs([]), a_plan("a"), _Future(RunFault("as it is")))
+        dask_workers.dask_result(RunInputs([]), a_plan("a"), _Future(RunFault("as it is")))
 
 
 class _Dask:
@@ -519,7 +519,7 @@ class _Pool:
 
     def __init__(self, count: int, context: Any, begin: Any, given: Any) -> None:
         self.count, self.context, self.begin = count, context, begin
-        workers._own[:] = [given]
+        workers.of_this_worker[:] = [given]
         self.submitted: list[int] = []
         self.ended: dict[str, bool] | None = None
         self.made.append(self)
@@ -541,7 +541,7 @@ class _Pool:
 @pytest.fixture
 def pool(monkeypatch: pytest.MonkeyPatch, halves: None) -> type[_Pool]:
     monkeypatch.setattr(workers, "ProcessPoolExecutor", _Pool)
-    monkeypatch.setattr(workers, "_own", [])
+    monkeypatch.setattr(workers, "of_this_worker", [])
     monkeypatch.setattr(_Pool, "made", [])
     monkeypatch.setattr("os.cpu_count", lambda: 4)
     return _Pool
@@ -559,7 +559,7 @@ def test_there_are_no_more_processes_than_runs_and_cores(
     assert (made.count, made.submitted) == (count, [*range(plans)])
     assert made.ended == {"wait": True, "cancel_futures": True}
     assert made.context.get_start_method() == "forkserver", "a worker has no threads and locks of this process"
-    assert made.begin is workers._begin
+    assert made.begin is workers.begin_worker
 
 
 def test_systems_without_a_fork_server_start_processes_anew(pool: type[_Pool], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -591,7 +591,7 @@ def test_progress_is_told_while_no_run_ends(monkeypatch: pytest.MonkeyPatch) -> 
 
     monkeypatch.setattr(workers, "wait", wait)
     told: list[str] = []
-    assert list(workers._as_done({future: 7}, lambda: told.append("told"))) == [(7, a_result("a"))]
+    assert list(workers.as_done({future: 7}, lambda: told.append("told"))) == [(7, a_result("a"))]
     assert asked == [(0.5, "FIRST_COMPLETED")] * 3 and told == ["told"] * 3
 
 
@@ -607,8 +607,8 @@ class _Shares(list[float]):
 @pytest.mark.usefixtures("halves")
 def test_a_worker_process_notes_how_far_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_Shares, "written", [])
-    monkeypatch.setattr(workers, "_own", [(RunInputs([]), _Shares())])
-    workers._run(3, a_plan("a"))
+    monkeypatch.setattr(workers, "of_this_worker", [(RunInputs([]), _Shares())])
+    workers.run_in_worker(3, a_plan("a"))
     assert _Shares.written == [(3, 1e-9), (3, 0.5), (3, 1.0), (3, 1.0), (3, 1.0)]
 
 
@@ -626,12 +626,12 @@ def test_a_worker_process_prints_to_standard_error_and_ends_with_its_parent(monk
     monkeypatch.setattr("signal.signal", lambda *given: handled.append(given))
     monkeypatch.setattr("threading.Thread", Thread)
     monkeypatch.setattr(sys, "stdout", sys.stdout)
-    monkeypatch.setattr(workers, "_own", [(RunInputs([]), [0.5])])
+    monkeypatch.setattr(workers, "of_this_worker", [(RunInputs([]), [0.5])])
     inputs = RunInputs([a_node("n")])
-    workers._begin(inputs, [0.0])
+    workers.begin_worker(inputs, [0.0])
     assert sys.stdout is sys.stderr and handled == [(signal.SIGINT, signal.SIG_DFL)]
-    assert started == [(workers._end_with_parent, True)]
-    assert workers._own == [(inputs, [0.0])]
+    assert started == [(workers.end_with_parent, True)]
+    assert workers.of_this_worker == [(inputs, [0.0])]
 
 
 def test_a_worker_process_waits_for_the_end_of_its_parent(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -639,10 +639,10 @@ def test_a_worker_process_waits_for_the_end_of_its_parent(monkeypatch: pytest.Mo
     monkeypatch.setattr("multiprocessing.connection.wait", done.append)
     monkeypatch.setattr("os._exit", done.append)
     monkeypatch.setattr("multiprocessing.parent_process", lambda: None)
-    workers._end_with_parent()
+    workers.end_with_parent()
     assert done == []
     monkeypatch.setattr("multiprocessing.parent_process", lambda: SimpleNamespace(sentinel=5))
-    workers._end_with_parent()
+    workers.end_with_parent()
     assert done == [[5], 1]
 
 

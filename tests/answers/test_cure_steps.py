@@ -319,7 +319,7 @@ def test_of_sets_of_taints_the_smallest_come_first_then_those_of_most_nodes() ->
     ]
     cluster = build.a_cluster(*(build.a_node(f"n{i}", taints=each) for i, each in enumerate(taints)))
     pod = build.a_pod(tolerations=[{"key": "known", "operator": "Exists"}])
-    found = [sorted(taint.key for taint in each) for each in relations._taint_sets(cluster.nodes, pod)]
+    found = [sorted(taint.key for taint in each) for each in relations.taint_sets(cluster.nodes, pod)]
     assert found == [["team"], ["a"], ["rare"], ["z"], ["b", "x"]]
 
 
@@ -350,7 +350,7 @@ def test_each_line_of_each_term_is_left_out_in_its_turn() -> None:
         {"matchExpressions": [a_line("c", "1")]},
     )
     pod = build.a_pod(affinity=node_affinity(*terms))
-    changes = list(node_choice._affinity_lines(pod))
+    changes = list(node_choice.affinity_lines(pod))
     term = "of the term (a In [1] and b In [1] and metadata.name In [x])"
     assert [(change.text, change.cost) for change in changes] == [
         (f"drop the required node affinity a In [1] {term}", 40),
@@ -372,7 +372,7 @@ def test_each_line_of_each_term_is_left_out_in_its_turn() -> None:
 
 def test_the_last_line_of_the_only_term_goes_with_the_affinity() -> None:
     pod = build.a_pod(affinity=node_affinity({"matchExpressions": [a_line("a", "1")]}))
-    (change,) = node_choice._affinity_lines(pod)
+    (change,) = node_choice.affinity_lines(pod)
     assert change.text == "drop the required node affinity a In [1]" and left_of(change.apply(pod)) is None
     other = build.a_pod(affinity=node_affinity({"matchExpressions": [a_line("b", "1")]}))
     assert change.apply(other) is other
@@ -471,7 +471,7 @@ def test_a_pod_without_its_host_ports_leaves_the_network_of_the_node() -> None:
 
 def movable(patient: Patient, node: str) -> list[str]:
     row = patient.trials.cluster.nodes.row_book[node]
-    return [pod.name for pod in other_pods._movable(patient, row)]
+    return [pod.name for pod in other_pods.movable(patient, row)]
 
 
 def test_pods_that_free_enough_come_first_the_smallest_of_them_before_the_others(
@@ -507,9 +507,9 @@ def test_nodes_that_lack_least_come_first(monkeypatch: pytest.MonkeyPatch) -> No
     pods = [a_pod(f"on-{name}", cpu, "64Mi", node=name) for name, cpu in held.items()]
     patient = a_patient(*nodes, *pods, a_pod("wanted", "4"))
     names = patient.trials.cluster.nodes.names
-    assert [names[row] for row in other_pods._nearest_rows(patient)] == ["c", "d", "a"]
+    assert [names[row] for row in other_pods.nearest_rows(patient)] == ["c", "d", "a"]
     monkeypatch.setattr(other_pods, "MAX_ROWS", 2)
-    assert [names[row] for row in other_pods._nearest_rows(patient)] == ["c", "d"]
+    assert [names[row] for row in other_pods.nearest_rows(patient)] == ["c", "d"]
 
 
 def test_a_higher_priority_costs_fifty_more_for_each_budget_that_it_breaks() -> None:
@@ -544,9 +544,9 @@ def test_priorities_that_can_make_a_difference_are_just_above_those_of_pods_on_n
     highest = 1_000_000_000
     pods = [a_pod(f"p{each}", "100m", node="a", priority=each) for each in (-1, 0, 3, 7, highest - 1, highest)]
     patient = a_patient(a_node("a"), *pods, a_pod("wanted", priority=3))
-    assert priorities._priorities_above(patient, 3) == [4, 8, highest]
-    assert priorities._priorities_above(patient, 4) == [8, highest]
-    assert priorities._priorities_above(patient, -5) == [0, 1, 4, 8, highest]
+    assert priorities.priorities_above(patient, 3) == [4, 8, highest]
+    assert priorities.priorities_above(patient, 4) == [8, highest]
+    assert priorities.priorities_above(patient, -5) == [0, 1, 4, 8, highest]
 
 
 def test_a_pod_with_a_higher_priority_may_preempt_and_is_nominated_to_no_node() -> None:
@@ -745,8 +745,8 @@ def test_a_claim_is_shown_by_the_size_and_class_that_it_has(
 ) -> None:
     spec = {"storageClassName": storage_class, **({} if requests is None else {"resources": {"requests": requests}})}
     claim = msgspec.convert({"metadata": {"name": "c", "namespace": "d"}, "spec": spec}, PersistentVolumeClaim)
-    assert volumes._asked(claim) == text
-    volume = volumes._bound(claim)[0]
+    assert volumes.what_is_asked(claim) == text
+    volume = volumes.bound_edits(claim)[0]
     assert isinstance(volume, PutObject) and isinstance(volume.item, PersistentVolume)
     assert volume.item.spec.capacity == capacity
 
@@ -824,9 +824,9 @@ def test_no_pod_is_tried_after_the_last_decision() -> None:
     pods = [a_pod(f"p{i}", "1", "64Mi", node="a") for i in range(4)]
     patient = a_patient(a_node("a"), *pods, a_pod("wanted", "1"), decisions=0)
     leavers = [(pod,) for pod in patient.trials.cluster.nodes.pods()]
-    assert list(other_pods._by_leavers(patient, leavers)) == []
+    assert list(other_pods.by_leavers(patient, leavers)) == []
     assert patient.trials.decisions == 0
-    found = list(other_pods._by_leavers(a_patient(a_node("a"), *pods, a_pod("wanted", "1")), leavers))
+    found = list(other_pods.by_leavers(a_patient(a_node("a"), *pods, a_pod("wanted", "1")), leavers))
     assert kinds(found) == ["remove"] * 3
 
 
@@ -841,10 +841,10 @@ def test_no_pod_is_tried_after_three_of_each_kind_were_found() -> None:
         patient = a_patient(*nodes, *pods, wanted)
         all_pods = {pod.name: pod for pod in patient.trials.cluster.nodes.pods()}
         names = [f"{size}-{i}" for size in ("small", "large") for i in range(number)]
-        found = list(other_pods._by_leavers(patient, [(all_pods[name],) for name in names]))
+        found = list(other_pods.by_leavers(patient, [(all_pods[name],) for name in names]))
         assert kinds(found) == ["move"] * 3 + ["remove"] * 3
         made.append(patient.trials.decisions)
-        last = list(other_pods._by_leavers(patient, [(all_pods[name],) for name in [*names[:3], *names[number:]]]))
+        last = list(other_pods.by_leavers(patient, [(all_pods[name],) for name in [*names[:3], *names[number:]]]))
         assert kinds(last) == kinds(found)
     assert made[0] < made[1] <= made[0] + 3, "only the fourth small pod is tried, not the fourth large one"
 
@@ -917,4 +917,4 @@ def test_a_node_without_a_free_device_lacks_more_than_one_with_half_of_the_cpus(
     pods = [with_gpus(a_pod("on-a", "0", "64Mi", node="a"), 1), a_pod("on-b", "2", "64Mi", node="b")]
     patient = a_patient(*nodes, *pods, with_gpus(a_pod("wanted", "4"), 1))
     names = patient.trials.cluster.nodes.names
-    assert [names[row] for row in other_pods._nearest_rows(patient)] == ["b", "a"]
+    assert [names[row] for row in other_pods.nearest_rows(patient)] == ["b", "a"]

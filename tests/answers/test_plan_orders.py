@@ -11,7 +11,7 @@ from plan_trials import Case
 from test_plan import steps_of
 from written import a_node, a_pod
 
-from how_many import IS_SOAK
+from how_many import IS_SOAK, some_of
 from mooring.answers.plan.demand import demand_of
 from mooring.answers.plan.judge import patient
 from mooring.answers.plan.orders import OrderTrials, arrival_orders, spare_orders
@@ -120,7 +120,8 @@ def test_pods_are_left_as_in_a_plain_loop(has_table: bool) -> None:
         trials.drop_table()
     for steps in ([(3,)], [(1,), (1,), (1,)], [(2,), (1,)], [(4,)]):
         expected = [left_by_hand(case, order.pods, [*order.arrivals(steps)]) for order in trials.orders]
-        assert [len(trials.left_in(order, steps).pods) for order in trials.orders] == expected
+        tried = some_of(range(len(expected)))
+        assert [len(trials.left_in(trials.orders[at], steps).pods) for at in tried] == [expected[at] for at in tried]
         worst = trials.failure(steps, 0)
         assert (worst is None) == (not any(expected))
         assert worst is None or not has_table or len(worst.pods) == max(expected)

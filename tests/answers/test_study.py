@@ -56,7 +56,9 @@ def test_a_worker_of_dask_loads_the_files_again(tmp_path: Path, monkeypatch: pyt
     experiment = StudyExperiment(read_study(a_study(tmp_path)))
     for plan in plan_study(experiment.study, {"seed": ["2"]}):
         here = experiment.run(plan)
-        assert here.values["placed"] and workers._run_sent(pickle.dumps(experiment), "d", VERSION, plan) == here
+        assert (
+            here.values["placed"] and workers.run_in_dask_worker(pickle.dumps(experiment), "d", VERSION, plan) == here
+        )
 
 
 @pytest.mark.slow

@@ -25,7 +25,7 @@ def an_object(name: str = "a", **content: Any) -> JsonObject:
 def check_history(store: Store) -> None:
     """What is counted is what is held, and each object's JSON is held once for the write that made it and the next."""
     held = list(store._history)
-    assert store._held_bytes == sum(past.size_bytes for past in held)
+    assert store.held_bytes == sum(past.size_bytes for past in held)
     last: dict[Any, bytes] = {}
     for past in held:
         place = (past.storage, past.key)
@@ -44,13 +44,13 @@ def test_large_writes_push_others_out_of_the_history() -> None:
     assert [past.version for past in store.since(9)] == [10, 11]
     with pytest.raises(TooOld):
         store.since(8)
-    assert store._held_bytes <= 100_000
+    assert store.held_bytes <= 100_000
 
 
 def test_one_write_that_is_larger_than_the_history_leaves_nothing_of_it() -> None:
     store = Store(history_bytes=100)
     store.create(MAPS, KEY, an_object(data="x" * 1000))
-    assert (store.since(1), store.version, store._held_bytes, store._bodies) == ([], 1, 0, {})
+    assert (store.since(1), store.version, store.held_bytes, store._bodies) == ([], 1, 0, {})
     assert store.get(MAPS, KEY)["data"] == "x" * 1000
 
 

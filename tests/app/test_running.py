@@ -99,7 +99,7 @@ async def a_reign(wall: Clock | None = None, server: Server | None = None) -> As
     async with ApiClient(access, "tests/1") as client:
         reign = Reign(server, running, task, client, lines)
         try:
-            await reign.until(running._leads)
+            await reign.until(running.leads)
             yield reign
         finally:
             server.lets_binds.set()
@@ -189,8 +189,8 @@ def test_a_candidate_that_never_led_leaves_the_lease_to_its_holder() -> None:
             await reign.until(lambda: reign.lines.getvalue().count("Attempting to acquire leader lease") == 2)
             second._stop(signal.SIGTERM)
             assert await waiting == 0
-            assert not second._leads()
-            assert reign.running._leads() and reign.running._fence.is_open
+            assert not second.leads()
+            assert reign.running.leads() and reign.running._fence.is_open
 
     asyncio.run(main())
 

@@ -55,7 +55,7 @@ def test_pods_whose_bind_failed_are_bound_and_the_lease_stays_when_the_clock_is_
             assert set(server.refused.values()) == {2}
             renewals = server.writes.count("lease")
             await reign.until(lambda: server.writes.count("lease") > renewals + 12)
-            assert reign.running._leads(), "it still leads after more than the duration of the lease"
+            assert reign.running.leads(), "it still leads after more than the duration of the lease"
             assert server.writes.count("free") == 0
             lease = await reign.client.get(LEASE)
             shown_s = moment_ns(lease["spec"]["renewTime"]) / NS_PER_S

@@ -99,8 +99,8 @@ def test_an_event_that_a_watch_lost_is_found_and_mended() -> None:
         async with a_run(repairs=True) as run:
             await run.two_checks()
             reflector = run.reflector(Node)
-            node = reflector._mirror.known.objects.pop("n2")
-            reflector._mirror._listen(node, None)
+            node = reflector.mirror.known.objects.pop("n2")
+            reflector.mirror._listen(node, None)
             await run.until(lambda: run.says("Self-check mended a difference"))
             assert run.says('kind="watch" subject="Node n2" what="version" believed="there is none"')
             assert "n2" in reflector.objects
@@ -113,7 +113,7 @@ def test_a_pod_whose_deletion_a_watch_lost_is_found_and_mended() -> None:
     async def main() -> None:
         async with a_run(repairs=True) as run:
             await run.two_checks()
-            mirror = run.reflector(Pod)._mirror
+            mirror = run.reflector(Pod).mirror
             known = mirror.known.objects["default/p0"]
             metadata = msgspec.structs.replace(known.metadata, name="ghost", uid="ghost", resource_version="1")
             ghost = Pod(metadata, known.spec, known.status)

@@ -23,7 +23,7 @@ def in_a_pod(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
 def test_in_a_pod_without_a_kubeconfig_its_service_account_asks(in_a_pod: Path) -> None:
     (in_a_pod / "token").write_text("secret")
-    access = command._delegate(None, FLAG)
+    access = command.delegate(None, FLAG)
     assert access is not None and access.server == "https://10.0.0.1:443"
 
 
@@ -35,14 +35,14 @@ def test_a_kubeconfig_beats_the_service_account(in_a_pod: Path) -> None:
         "current-context": "c",
     }
     (in_a_pod / "config").write_text(json.dumps(config))
-    access = command._delegate(str(in_a_pod / "config"), FLAG)
+    access = command.delegate(str(in_a_pod / "config"), FLAG)
     assert access is not None and access.server == "https://reviews:6443"
 
 
 def test_a_pod_without_a_service_account_asks_nobody_and_says_so(
     in_a_pod: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert command._delegate(None, FLAG) is None
+    assert command.delegate(None, FLAG) is None
     assert capsys.readouterr().err == (
         f"Warning: {FLAG} is not set, and the service account of this pod cannot be used: "
         f"service account: {in_a_pod}/token cannot be read: No such file or directory\n"
@@ -51,5 +51,5 @@ def test_a_pod_without_a_service_account_asks_nobody_and_says_so(
 
 def test_outside_of_a_pod_nobody_is_asked(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
-    assert command._delegate(None, FLAG) is None
+    assert command.delegate(None, FLAG) is None
     assert capsys.readouterr().err == ""

@@ -83,7 +83,7 @@ def seen(cluster: Cluster, cache: Cache) -> dict[str, Any]:
     return {
         "pods": {pod.id: (pod, nodes.names[row]) for row, pods in enumerate(nodes.pods_on) for pod in pods},
         "cache": {pod_id: cache.get(pod_id) for pod_id in cache.pod_ids()},
-        "assumed": set(cache._assumed),
+        "assumed": cache.assumed_ids(),
         "requested": {name: nodes.amounts.requested[:3, row].tolist() for name, row in nodes.row_book.items()},
         "allocatable": {name: nodes.amounts.allocatable[:3, row].tolist() for name, row in nodes.row_book.items()},
         "zones": {name: column.values[column.codes[row]] for name, row in nodes.row_book.items()},

@@ -39,7 +39,7 @@ def test_columns_say_what_nodes_say(steps: list[Any], limit: int) -> None:
                 model.pop(row, None)
             case ("ask", key):
                 labels.column(key)
-        assert len(labels._columns) <= limit
+        assert len(labels.kept_keys()) <= limit
         for key in (*KEYS, "nowhere"):
             is_there = any(key in known for known in model.values())
             column = labels.column(key)
@@ -53,10 +53,10 @@ def test_labels_that_no_node_has_leave_nothing_behind() -> None:
     labels.put(0, {"zone": "a"})
     for i in range(5000):
         assert not labels.column(f"key-{i}").codes.any()
-    assert labels._columns == {}
+    assert labels.kept_keys() == []
     labels.column("zone")
     labels.put(0, {})
-    assert (labels._columns, labels._rows, labels._labels) == ({}, {}, {})
+    assert (labels.kept_keys(), labels.rows_by_key(), labels.on_row(0)) == ([], {}, {})
 
 
 def test_a_label_that_a_node_gets_later_is_seen_by_who_asks_again() -> None:
@@ -82,5 +82,5 @@ def test_values_of_the_past_are_forgotten() -> None:
 def test_the_column_of_host_names_does_not_wait_for_a_pod_that_asks() -> None:
     labels = columns()
     labels.put(1, {HOSTNAME: "h1", "zone": "a"})
-    assert set(labels._columns) == {HOSTNAME}
-    assert labels._columns[HOSTNAME].codes.tolist() == [ABSENT, 1, ABSENT, ABSENT]
+    assert labels.kept_keys() == [HOSTNAME]
+    assert labels.column(HOSTNAME).codes.tolist() == [ABSENT, 1, ABSENT, ABSENT]

@@ -608,7 +608,7 @@ def observe(table: NodeTable) -> dict[str, Any]:
         "pod count": table.pod_count.tolist(),
         "resources": dict(table.amounts.resource_book),
         "ports": [sorted(table.ports.conflicts(probe)) for probe in PROBES],
-        "tallies": [tally.counts.tolist() for tally in table.tallies._predicates.values()],
+        "tallies": [tally.counts.tolist() for tally in table.tallies.kept().values()],
         "terms": {terms: carriers.tally.counts.tolist() for terms, carriers in table.tallies.terms.carried.items()},
         "touches": (table.touches.end, table.node_touches.end),
         "rows": dict(table.row_book),

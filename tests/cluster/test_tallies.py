@@ -72,7 +72,7 @@ class World(PlacedPods):
 
     def ask(self, predicates: tuple[PodPredicate, ...], with_terminating: bool) -> None:
         self.expect(self.table.tallies, predicates, with_terminating)
-        for kept in (self.table.tallies._predicates, self.table.tallies._differences):
+        for kept in (self.table.tallies.kept(), self.table.tallies._differences):
             assert len(kept) <= PodTallies.LIMIT
 
     def expect(self, tallies: PodTallies, predicates: tuple[PodPredicate, ...], with_terminating: bool) -> None:
@@ -98,8 +98,8 @@ def test_selectors_that_exclude_few_pods_share_a_tally_of_all() -> None:
     for number in range(50):
         rules = [Requirement("tenant", "Exists", None), Requirement("tenant", "NotIn", [f"t{number}"])]
         world.ask((a_predicate(rules),), True)
-    assert len(world.table.tallies._predicates) == 1 + 50
-    links = [where.tallies for where in world.table.tallies._label_sets.values()]
+    assert len(world.table.tallies.kept()) == 1 + 50
+    links = [where.tallies for where in world.table.tallies.label_sets().values()]
     assert [len(each or ()) for each in links] == [2] * 50
 
 
@@ -112,7 +112,7 @@ def test_tallies_are_those_of_a_loop(steps: list[tuple[str, Any, Any]], few_rows
         assert check_table(world.table) == []
         for number in list(world.pods):
             world.remove(number, None)
-    assert world.table.tallies._label_sets == {}, "label sets of the past"
+    assert world.table.tallies.label_sets() == {}, "label sets of the past"
     assert world.table.tallies._label_set_index._members == {}
 
 
@@ -134,4 +134,4 @@ def test_a_copy_and_a_recount_say_the_same(steps: list[tuple[str, Any, Any]]) ->
     copy.count_anew(world.table.pods_on)
     for predicates in asked:
         world.expect(copy, predicates, False)
-    assert copy._label_sets.keys() == tallies._label_sets.keys()
+    assert copy.label_sets().keys() == tallies.label_sets().keys()

@@ -100,7 +100,7 @@ def test_pods_that_come_and_go_unasked_take_no_room() -> None:
         few.add((number % ROWS, 1))
         few.add((number % ROWS, -1))
         many.add((number, 1))
-    assert few._sparse == {}
+    assert few.sparse_counts == {}
     assert many.counts.tolist() == [2] * 100 + [1] * 900
 
 

@@ -157,3 +157,18 @@ def test_a_server_that_does_not_answer_is_one_refusal() -> None:
     with pytest.raises(Refused, match="^the API server does not show Deployment shop/web: ") as refused:
         asyncio.run(run())
     assert refused.value.status == 503
+
+
+@pytest.mark.parametrize("named", ["Deployment/shop/web", "Deployment/web"])
+def test_a_fault_of_the_server_is_one_refusal_with_its_message(named: str) -> None:
+    async def run() -> None:
+        async with refusing(500, "etcd is full") as access:
+            await workloads_at(access, "tests/1")(asking(("delete", named)))
+
+    with pytest.raises(Refused) as refused:
+        asyncio.run(run())
+    where = named.removeprefix("Deployment/")
+    assert (refused.value.status, refused.value.message) == (
+        503,
+        f"the API server does not show Deployment {where}: etcd is full",
+    )

@@ -80,14 +80,14 @@ class Stage:
         self.lists = ListedVersions(lambda: self.reflectors, self.server, self.server)
 
     def _list(self, reflector: Reflector, page: JsonObject) -> None:
-        reflector._mirror.begin_list()
-        version = reflector._mirror.take_page(msgspec.json.encode(page))
-        for _ in reflector._mirror.complete(version, ""):
+        reflector.mirror.begin_list()
+        version = reflector.mirror.take_page(msgspec.json.encode(page))
+        for _ in reflector.mirror.complete(version, ""):
             pass
 
     def watch_shows(self, item: JsonObject) -> None:
         reflector = next(each for each in self.reflectors if each.spec.struct is Node)
-        reflector._mirror.take(msgspec.json.encode({"type": "MODIFIED", "object": item}))
+        reflector.mirror.take(msgspec.json.encode({"type": "MODIFIED", "object": item}))
 
     async def behind(self) -> list[ObjectPlace]:
         return [place async for compare in self.lists.pages() for place in compare()]
@@ -156,7 +156,7 @@ def test_what_a_watch_has_lost_is_found_and_handed_to_the_reflector(what: str) -
     assert stage.missed() == [said]
     stage.mend()
     assert stage.missed() == []
-    assert any(reflector._mirror.is_in_doubt for reflector in stage.reflectors), "a list follows"
+    assert any(reflector.mirror.is_in_doubt for reflector in stage.reflectors), "a list follows"
     assert all(reflector.version == "10" for reflector in stage.reflectors), "the watch goes on from where it is"
 
 

@@ -88,7 +88,7 @@ def test_pods_are_bound_and_recorded() -> None:
         async with a_server() as server, blind(a_live(server.url), asyncio.Event()) as live:
             scheduling = asyncio.create_task(live.schedule())
             await asyncio.sleep(0.01)
-            live._changed(None, POD)
+            live.take_change(None, POD)
             while len(server.requests) < 2:
                 await asyncio.sleep(0.001)
             assert server.lines == [
@@ -119,7 +119,7 @@ def test_a_bind_with_an_odd_answer_is_tried_again_soon(odd: bytes) -> None:
     async def main() -> None:
         async with a_recorder(answer) as server, blind(a_live(server.url), asyncio.Event()) as live:
             scheduling = asyncio.create_task(live.schedule())
-            live._changed(None, POD)
+            live.take_change(None, POD)
             while live.driver.bound == 0:
                 await asyncio.sleep(0.01)
             assert len(binds) == 2

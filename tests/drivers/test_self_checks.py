@@ -209,10 +209,10 @@ def test_a_check_follows_what_the_listener_gets() -> None:
     live.scheduler.handle = handle  # type: ignore[method-assign]
     live.checks = cast(SelfChecks, SimpleNamespace(follow=followed.append))
     node = a_node("n")
-    live._changed(None, node)
-    live._changed(node, node)
+    live.take_change(None, node)
+    live.take_change(node, node)
     try:
-        live._changed(node, None)
+        live.take_change(node, None)
     except ValueError:
         seen.append("raised")
     assert seen == [ObjectAdded(node), ObjectUpdated(node, node), ObjectRemoved(node), "raised"]

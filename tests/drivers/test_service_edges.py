@@ -65,9 +65,9 @@ def test_changes_go_to_the_scheduler_and_wake_the_driver() -> None:
     live.scheduler.handle = notes.append  # type: ignore[method-assign, assignment]
     live.driver.wake = lambda: notes.append("wake")  # type: ignore[method-assign]
     old, new = a_node("a"), a_node("b")
-    live._changed(None, old)
-    live._changed(old, new)
-    live._changed(new, None)
+    live.take_change(None, old)
+    live.take_change(old, new)
+    live.take_change(new, None)
     assert notes == [ObjectAdded(old), "wake", ObjectUpdated(old, new), "wake", ObjectRemoved(new), "wake"]
 
 

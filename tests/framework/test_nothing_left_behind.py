@@ -39,7 +39,7 @@ def test_a_large_pod_leaves_nothing_behind(name: str) -> None:
     gc.collect()
     assert [shape() for shape in shapes] == [None] * 2
     nodes = driver.scheduler.core.cluster.nodes
-    assert len(nodes.tallies._predicates) < 10
+    assert len(nodes.tallies.kept()) < 10
     assert len(nodes.tallies.terms.carried) + len(nodes.tallies.terms._arrivals) < 10
     supplied = [name for item in large.before if item["kind"] == "Node" for name in item["status"]["allocatable"]]
     assert len(nodes.amounts.requested) == 4 + sum("/" in name for name in supplied)  # nodes that stay keep their lines

@@ -212,14 +212,14 @@ def test_a_pod_that_changes_keeps_its_shape_unless_an_annotation_of_it_changes(m
 
 
 def test_shapes_and_parts_go_with_the_last_pod_that_has_them() -> None:
-    before = len(shape._shapes), len(shape._parts)
+    before = len(shape.interned_shapes), len(shape.interned_parts)
     one, other = (a_pod(name, cpu="7321m", nodeSelector={"only": "here"}) for name in ("one", "other"))
     one.shape.work_out()
-    assert other.shape is one.shape and (len(shape._shapes), len(shape._parts)) > before
+    assert other.shape is one.shape and (len(shape.interned_shapes), len(shape.interned_parts)) > before
     del one
-    assert len(shape._shapes) > before[0]
+    assert len(shape.interned_shapes) > before[0]
     del other
-    assert (len(shape._shapes), len(shape._parts)) == before
+    assert (len(shape.interned_shapes), len(shape.interned_parts)) == before
 
 
 def test_a_shape_that_came_back_under_its_key_stays_when_the_old_one_goes() -> None:

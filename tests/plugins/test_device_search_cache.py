@@ -105,7 +105,7 @@ def test_only_nodes_whose_slices_changed_are_searched_again(asking: Asking) -> N
     asking.cluster.put(a_node("d"))
     assert asking.codes(a_claim("c"), rows=np.arange(4)) == [0, 0, 0, NO_CHOICE]
     assert asking.taken() == ["none"]
-    (kept,) = asking.searches._demands.values()
+    (kept,) = asking.searches.demands.values()
     assert len(kept.by_group) == 4, "results of groups that are gone are forgotten"
 
 
@@ -223,18 +223,18 @@ def test_a_slice_that_cannot_be_read_ends_all_attempts() -> None:
 
 def test_an_attempt_gets_all_steps_or_what_its_namespace_may_use() -> None:
     asking = Asking(max_steps=100_000)
-    effort = asking.searches._effort("default")
+    effort = asking.searches.effort("default")
     assert (effort.max_steps, effort.is_short) == (100_000, False)
-    asking.searches._shares.charge("default", 2_000_000, 0)
-    effort = asking.searches._effort("default")
+    asking.searches.shares.charge("default", 2_000_000, 0)
+    effort = asking.searches.effort("default")
     assert (effort.max_steps, effort.is_short) == (2_000, True)
     small = Asking(max_steps=500)
-    small.searches._shares.charge("default", 2_000_000, 0)
-    effort = small.searches._effort("default")
+    small.searches.shares.charge("default", 2_000_000, 0)
+    effort = small.searches.effort("default")
     assert (effort.max_steps, effort.is_short) == (500, True)
     free = Asking()
-    free.searches._shares.charge("default", 2_000_000, 0)
-    effort = free.searches._effort("default")
+    free.searches.shares.charge("default", 2_000_000, 0)
+    effort = free.searches.effort("default")
     assert (effort.max_steps, effort.is_short) == (None, False)
 
 
@@ -255,7 +255,7 @@ def test_the_steps_of_an_attempt_are_charged_to_the_namespace_of_its_claims(monk
     asking = searching_for(monkeypatch, {"a": 3_000, "b": 1_000, "none": 0})
     claim = a_claim("c", metadata={"namespace": "team"})
     assert asking.codes(claim) == [0, 0, 0]
-    shares = asking.searches._shares
+    shares = asking.searches.shares
     assert (shares.owed("team", 0), shares.owed("default", 0)) == (4_000, 0)
     assert asking.codes(claim) == [0, 0, 0]
     assert shares.owed("team", 0) == 4_000, "what is known costs nothing"
@@ -266,7 +266,7 @@ def test_an_attempt_that_takes_too_long_goes_on_from_there(monkeypatch: pytest.M
     with pytest.raises(OutOfEffort) as raised:
         asking.codes(a_claim("c"))
     assert str(raised.value) == "node b: timed out trying to allocate devices"
-    assert asking.searches._shares.owed("default", 0) == 6_000, "an attempt that fails is charged as well"
+    assert asking.searches.shares.owed("default", 0) == 6_000, "an attempt that fails is charged as well"
     assert asking.codes(a_claim("c")) == [0, 0, 0]
 
 
@@ -279,7 +279,7 @@ def test_a_node_that_needs_more_than_all_steps_is_given_up_if_nothing_was_learnt
         with pytest.raises(OutOfEffort) as raised:
             asking.codes(a_claim("c"), rows=ROWS[:1])
         assert str(raised.value) == "node a: timed out trying to allocate devices"
-    (kept,) = asking.searches._demands.values()
+    (kept,) = asking.searches.demands.values()
     assert len(kept.by_group) == (0 if compiled else 1)
 
 
@@ -287,7 +287,7 @@ def test_without_a_limit_nothing_is_charged(monkeypatch: pytest.MonkeyPatch) -> 
     searching_for(monkeypatch, {"a": 6_000, "b": 6_000, "none": 6_000})
     asking = Asking()
     assert asking.codes(a_claim("c")) == [0, 0, 0]
-    assert asking.searches._shares.owed("default", 0) == 0
+    assert asking.searches.shares.owed("default", 0) == 0
 
 
 def test_a_search_that_took_too_long_is_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -152,7 +152,7 @@ def in_namespace(name: str, *selectors: str) -> ResourceClaim:
 
 def test_a_namespace_that_has_used_up_its_share_gets_no_costly_search_until_time_has_passed() -> None:
     searching = Searching()
-    searching.searches._shares.charge("a", 2 * BURST, searching.now_ns)
+    searching.searches.shares.charge("a", 2 * BURST, searching.now_ns)
     answer, steps = searching.ask(in_namespace("a", COSTLY))
     assert answer == "timed out" and steps <= ORDINARY_STEPS
     answer, steps = searching.ask(in_namespace("a", "device.driver != ''"))
@@ -164,7 +164,7 @@ def test_a_namespace_that_has_used_up_its_share_gets_no_costly_search_until_time
 
 def test_a_search_that_was_cut_short_is_not_given_up_for_good() -> None:
     searching = Searching()
-    searching.searches._shares.charge("a", 2 * BURST, searching.now_ns)
+    searching.searches.shares.charge("a", 2 * BURST, searching.now_ns)
     many = a_claim("c", *(an_ask(3) for _ in range(5)), metadata={"namespace": "a"})
     answer, steps = searching.ask(many)
     assert (answer, steps <= ORDINARY_STEPS + 1) == ("timed out", True)
@@ -244,16 +244,16 @@ def test_a_question_of_a_self_check_costs_no_share_and_teaches_nothing() -> None
     for _ in range(3):
         with pytest.raises(OutOfEffort, match="^no attempt has searched devices for these claims$"):
             kept.codes(searching.cluster, [claim], ROWS)
-    assert searching.searches._shares.owed("a", searching.now_ns) == 0 and not searching.searches._demands
+    assert searching.searches.shares.owed("a", searching.now_ns) == 0 and not searching.searches.demands
     assert searching.ask(claim) == Searching().ask(claim), "the attempt costs what it costs without self-checks"
 
 
 def test_a_self_check_sees_the_results_that_are_kept_and_changes_none() -> None:
     searching, claim = Searching(), in_namespace("a", "device.driver != ''")
     searching.ask(claim)
-    (before,) = searching.searches._demands.values()
+    (before,) = searching.searches.demands.values()
     assert searching.searches.kept_only().codes(searching.cluster, [claim], ROWS).tolist() == [0]
     searching.cluster.claims.begin(a_claim("other", status={"allocation": an_allocation("n0/d0")}))
     with pytest.raises(OutOfEffort):  # the result has gone
         searching.searches.kept_only().codes(searching.cluster, [claim], ROWS)
-    assert list(searching.searches._demands.values()) == [before] and len(before.by_group) == 1
+    assert list(searching.searches.demands.values()) == [before] and len(before.by_group) == 1

@@ -14,6 +14,7 @@ from queue_rig import (
 )
 
 from mooring.framework.contract.events import ASSIGNED_POD_DELETE
+from mooring.kit.clock import NS_PER_S
 from mooring.queue.queue import AlreadyQueued
 
 GATED: dict[str, Any] = {"schedulingGates": [{"name": "a"}]}
@@ -115,6 +116,17 @@ def test_a_pod_with_an_error_is_not_taken_early() -> None:
     rig.add(a_pending())
     assert rig.fail(rig.pop()) == "backoff"
     assert (rig.queue.has_next(), rig.queue.pop(), rig.where()) == (False, None, "backoff")
+    rig.end()
+
+
+def test_a_pod_that_waits_alone_says_when_its_own_backoff_ends() -> None:
+    """One second from its failure, and to the end of the second in which that is: backoffs end in whole seconds."""
+    rig = Rig()
+    rig.add(a_pending())
+    entry = rig.pop()
+    rig.fail(entry)
+    whole_s = rig.clock.now_ns() // NS_PER_S
+    assert rig.queue.backoff_ends_ns(entry) == (whole_s + 2) * NS_PER_S
     rig.end()
 
 

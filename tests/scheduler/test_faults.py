@@ -585,7 +585,7 @@ def _traces(world: World) -> set[str]:
         *(waiting.pod.id for waiting in core.services.waiting),
         *(pod.id for pod in core.cluster.nodes.pods()),
         *core.queue.nominations.node_of_pod,
-        *core.cluster.nominated._node_of,
+        *core.cluster.nominated.pod_ids(),
         *core.evictions.by_preemptor,
         *preemption._evicting,
     }

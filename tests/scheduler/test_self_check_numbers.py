@@ -25,7 +25,7 @@ COLUMNS: dict[str, Column] = {
     **{f"{what} {i}": partial(_amounts, what, i) for what in ("allocatable", "requested", "scored") for i in range(3)},
     "allowed pods": lambda c: c.nodes.allowed_pods,
     "pod count": lambda c: c.nodes.pod_count,
-    "the first tally": lambda c: next(iter(c.nodes.tallies._predicates.values())).counts,
+    "the first tally": lambda c: next(iter(c.nodes.tallies.kept().values())).counts,
     "carried terms": lambda c: next(iter(c.nodes.tallies.terms.carried.values())).tally.counts,
     "volumes": lambda c: next(iter(c.scheduler.cluster.volumes_on_nodes().by_driver.values())),
     "floats of what is free": lambda c: c.scheduler.cluster.float_columns().free[1],
@@ -37,7 +37,7 @@ COLUMNS: dict[str, Column] = {
 def _both() -> tuple[CheckedCluster, Scheduler]:
     with mock.patch.object(tally, "FEW_ROWS", 0):  # numbers for all rows, which a test can spoil
         cluster = a_busy_cluster()
-        for each in cluster.nodes.tallies._predicates.values():
+        for each in cluster.nodes.tallies.kept().values():
             assert len(each.counts)
         for carriers in cluster.nodes.tallies.terms.carried.values():
             assert len(carriers.tally.counts)

@@ -292,7 +292,9 @@ class SchedulerMachine(RuleBasedStateMachine):
         core = self.world.scheduler.core
         waiting = {pod.id: pod for pod in core.pods.values() if not pod.spec.node_name}
         nominated = core.queue.nominations.node_of_pod
-        assert nominated == core.cluster.nominated._node_of
+        assert nominated == {
+            pod_id: core.cluster.nominated.node_of(pod_id) for pod_id in core.cluster.nominated.pod_ids()
+        }
         assert nominated.keys() <= waiting.keys()
         assert not any(core.cache.is_assumed(uid) for uid in nominated)
         for uid, node in nominated.items():

@@ -29,7 +29,7 @@ def a_day(*entries: dict[str, Any], objects: list[KubeObject] | None = None) -> 
 def run(*entries: dict[str, Any], until_s: float | None = None, objects: list[KubeObject] | None = None) -> DayReport:
     day = a_day(*entries, objects=objects)
     report = day.run(None if until_s is None else round(until_s * NS_PER_S))
-    assert day._simulated.scheduler.check() == []
+    assert day.simulated.scheduler.check() == []
     return report
 
 
@@ -264,7 +264,7 @@ def test_nothing_is_kept_of_pods_that_are_gone() -> None:
     assert report.finished == 71 - len(report.preempted) < 71, "some are preempted"
     assert (day._stays, day._ends, report.placements) == ({}, [], {})
     assert report.placed_on() == {"n": 71}
-    assert not day._driver.pods() and not day._simulated.scheduler.pods
+    assert not day._driver.pods() and not day.simulated.scheduler.pods
 
 
 def test_arrivals_need_not_be_in_order() -> None:

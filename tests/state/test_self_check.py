@@ -93,7 +93,7 @@ def test_a_pod_whose_search_was_cut_short_is_not_compared() -> None:
     cluster.put(a_node("n0"), a_class(), a_slice("s", *devices, node="n0"), too_many)
     plugin = cluster.core.runners["default-scheduler"].profile.plugins["DynamicResources"]
     assert isinstance(plugin, DynamicResources)
-    plugin._searches._shares.charge("default", 1000 * BURST, cluster.clock.now_ns())
+    plugin.searches.shares.charge("default", 1000 * BURST, cluster.clock.now_ns())
     cluster.put(claiming(a_pod("p", schedulerName="default-scheduler"), "c"))
     assert cluster.scheduler.place_in_queue("default/p") == "backoff"
     assert cluster.check() == [], "the other scheduler, whose namespaces owe nothing, has another answer"
@@ -114,7 +114,7 @@ def owed_after(checks: int) -> float:
     cluster.driver.attempt_once()
     plugin = cluster.core.runners["default-scheduler"].profile.plugins["DynamicResources"]
     assert isinstance(plugin, DynamicResources)
-    return plugin._searches._shares.owed("default", cluster.clock.now_ns())
+    return plugin.searches.shares.owed("default", cluster.clock.now_ns())
 
 
 def test_an_attempt_costs_its_namespace_the_same_with_and_without_self_checks() -> None:

@@ -125,7 +125,7 @@ class Store:
     version: int = 0
     _objects: dict[str, dict[Key, JsonObject]] = field(default_factory=dict)
     _history: deque[PastWrite] = field(default_factory=deque)
-    _held_bytes: int = 0
+    held_bytes: int = 0
     """The sum of the `size_bytes` of the history."""
     _bodies: dict[tuple[str, Key], bytes] = field(default_factory=dict)
     """The present JSON of each object whose last write is in the history: what the next write of it has as `before`."""
@@ -306,15 +306,15 @@ class Store:
         if write.type != "DELETED":
             self._bodies[place] = write.body
         self._history.append(past)
-        self._held_bytes += past.size_bytes
-        while len(self._history) > self.history_limit or self._held_bytes > self.history_bytes:
+        self.held_bytes += past.size_bytes
+        while len(self._history) > self.history_limit or self.held_bytes > self.history_bytes:
             self._forget_oldest()
 
     def _forget_oldest(self) -> None:
         """The present JSON of an object goes with its last write: the next write of it encodes the object again."""
         oldest = self._history.popleft()
         self._forgotten = oldest.version
-        self._held_bytes -= oldest.size_bytes
+        self.held_bytes -= oldest.size_bytes
         if self._bodies.get((oldest.storage, oldest.key)) is oldest.body:
             del self._bodies[oldest.storage, oldest.key]
 

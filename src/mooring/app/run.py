@@ -346,13 +346,13 @@ class Running:
             await self._live.driver.close()
         return is_ended and self._leading.cancelled()
 
-    def _leads(self) -> bool:
+    def leads(self) -> bool:
         """Whether this process schedules; without leader election it always does."""
         return not self._elects or (self._leading is not None and not self._leading.done())
 
     def _counts_pods(self) -> bool:
         """Whether /metrics/resources shows the pods: one process of a cluster does, so that sums over all are right."""
-        return self._leads() and not self._settings.is_dry_run
+        return self.leads() and not self._settings.is_dry_run
 
     # ---- the pages
 
@@ -392,7 +392,7 @@ class Running:
         """The source of what the dashboard shows."""
         from mooring.dashboard.scheduler_source import SchedulerSource
 
-        return SchedulerSource("run", self._clock, self._leads)
+        return SchedulerSource("run", self._clock, self.leads)
 
     def _dashboard(self, stack: AsyncExitStack) -> "DashboardHandler | None":
         """Read-only: it has nothing that could carry out changes."""

@@ -136,7 +136,7 @@ class LiveScheduler:
         source: WatchSource = watcher
         if scheduler.extenders:
             source = self._with_extenders(watcher, options)
-        self.reflectors = Reflectors(source, self._changed, watched, options.reflectors, served)
+        self.reflectors = Reflectors(source, self.take_change, watched, options.reflectors, served)
         self._watching: asyncio.Task[None] | None = None
 
     def _with_extenders(self, watcher: ApiClient, options: LiveOptions) -> WatchSource:
@@ -159,7 +159,7 @@ class LiveScheduler:
         checked, timing = CheckedScheduler(self.scheduler, plan.make, known), options.reflectors.timing
         return SelfChecks(checked, plan.settings, plan.log, plan.metrics, lists, timing, self.driver.wake)
 
-    def _changed(self, old: KubeObject | None, new: KubeObject | None) -> None:
+    def take_change(self, old: KubeObject | None, new: KubeObject | None) -> None:
         """Pass a change from the reflectors to the scheduler, wake the driver, and have the others follow."""
         if self.dry_run is not None:
             self.dry_run.saw(old, new)

@@ -58,7 +58,7 @@ def collide(one: HostPort, other: HostPort) -> bool:
 _encode = msgspec.json.Encoder(order="deterministic").encode
 _shape_annotations: tuple[str, ...] = ()
 """The keys of annotations that belong to shapes, sorted."""
-_shapes: "dict[bytes, ref[PodShape]]" = {}
+interned_shapes: "dict[bytes, ref[PodShape]]" = {}
 """By key. Hot: the shape takes its entry with it (`__del__`); a WeakValueDictionary took 2 µs more for each new shape."""
 
 
@@ -108,11 +108,11 @@ def shape_of(pod: SpecAndStatus, annotations: Mapping[str, str] | None = None) -
             read_annotations,
         )
     )
-    known = _shapes.get(key)
+    known = interned_shapes.get(key)
     shape = known() if known is not None else None
     if shape is None:
         shape = PodShape(spec, status, key, read_annotations)
-        _shapes[key] = ref(shape)
+        interned_shapes[key] = ref(shape)
     else:
         share(spec, shape.spec)
     return shape
@@ -155,8 +155,8 @@ class PodPart(Enum):
 
 
 _PartKey = tuple[PodPart, Hashable]
-_parts: "dict[_PartKey, ref[ShapePart]]" = {}
-"""By part and by what decides whether two shapes agree in it. As for `_shapes`, a part takes its entry with it."""
+interned_parts: "dict[_PartKey, ref[ShapePart]]" = {}
+"""By part and by what decides whether two shapes agree in it. As for `interned_shapes`, a part takes its entry with it."""
 
 
 class ShapePart:
@@ -169,7 +169,7 @@ class ShapePart:
         self.terms: dict[str, PodTerms] = {}
         """The compiled terms of POD_TERMS, by namespace of the pod."""
 
-    def __del__(self, parts: "dict[_PartKey, ref[ShapePart]]" = _parts) -> None:
+    def __del__(self, parts: "dict[_PartKey, ref[ShapePart]]" = interned_parts) -> None:
         known = parts.get(self._key) if self._key is not None else None
         if self._key is not None and known is not None and known() in (self, None):
             del parts[self._key]
@@ -183,11 +183,11 @@ _NO_TERMS = PodTerms()
 
 def _part_of(key: _PartKey) -> ShapePart:
     """Return the ShapePart with this key. There is only one, so that identity is equality."""
-    known = _parts.get(key)
+    known = interned_parts.get(key)
     part = known() if known is not None else None
     if part is None:
         part = ShapePart(key)
-        _parts[key] = ref(part)
+        interned_parts[key] = ref(part)
     return part
 
 
@@ -204,7 +204,7 @@ class PodShape:
         self.has_storage = spec.volumes is not None and has_storage(spec)
         self._shape_parts: dict[PodPart, ShapePart] = {PodPart.WHOLE: ShapePart()}
 
-    def __del__(self, shapes: "dict[bytes, ref[PodShape]]" = _shapes) -> None:
+    def __del__(self, shapes: "dict[bytes, ref[PodShape]]" = interned_shapes) -> None:
         known = shapes.get(self._key)
         if known is not None and known() in (self, None):
             del shapes[self._key]

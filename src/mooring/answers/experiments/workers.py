@@ -141,11 +141,11 @@ class _WorkerPool(Generic[P, R]):
     def run(self, places: Sequence[int], processes: int) -> Iterator[tuple[int, R]]:
         """Run the plans of these places. Raises BrokenProcessPool if a process dies."""
         count = min(processes, len(places), os.cpu_count() or 1)
-        executor = ProcessPoolExecutor(count, self.context, _begin, (self.experiment, self.shares))
+        executor = ProcessPoolExecutor(count, self.context, begin_worker, (self.experiment, self.shares))
         try:
-            with _without_main():  # submitting starts the processes
-                futures = {executor.submit(_run, place, self.plans[place]): place for place in places}
-            yield from _as_done(futures, self.tell)
+            with without_main():  # submitting starts the processes
+                futures = {executor.submit(run_in_worker, place, self.plans[place]): place for place in places}
+            yield from as_done(futures, self.tell)
         finally:
             executor.shutdown(wait=True, cancel_futures=True)
 
@@ -160,7 +160,7 @@ class _WorkerPool(Generic[P, R]):
 
 
 @contextmanager
-def _without_main() -> Iterator[None]:
+def without_main() -> Iterator[None]:
     """A context in which new processes do not import the script that runs: they need nothing of it, and a script without
     `if __name__ == "__main__"` would start its comparison again in each of them."""
     script = sys.modules["__main__"]
@@ -171,7 +171,7 @@ def _without_main() -> Iterator[None]:
         sys.modules["__main__"] = script
 
 
-def _as_done(places: dict[Future[R], int], tell: Callable[[], None]) -> Iterator[tuple[int, R]]:
+def as_done(places: dict[Future[R], int], tell: Callable[[], None]) -> Iterator[tuple[int, R]]:
     waiting = set(places)
     while waiting:
         done, waiting = wait(waiting, _POLL_S, FIRST_COMPLETED)
@@ -182,20 +182,20 @@ def _as_done(places: dict[Future[R], int], tell: Callable[[], None]) -> Iterator
 
 # ---- in a worker process
 
-_own: list[tuple[Experiment[Any, Any], Shares]] = []
+of_this_worker: list[tuple[Experiment[Any, Any], Shares]] = []
 """The experiment of this worker process, and where it notes how far its runs are."""
 _BEGUN = 1e-9
 """The share of a run that has only begun: if its process dies, the run may be the reason."""
 
 
-def _begin(experiment: Experiment[Any, Any], shares: Shares) -> None:
+def begin_worker(experiment: Experiment[Any, Any], shares: Shares) -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C ends workers without a traceback
     sys.stdout = sys.stderr  # plugins may print; standard output is for the answer
-    _own[:] = [(experiment, shares)]
-    threading.Thread(target=_end_with_parent, daemon=True).start()
+    of_this_worker[:] = [(experiment, shares)]
+    threading.Thread(target=end_with_parent, daemon=True).start()
 
 
-def _end_with_parent() -> None:
+def end_with_parent() -> None:
     """A worker whose parent was killed would wait for its next plan for ever."""
     parent = multiprocessing.parent_process()
     if parent is not None:
@@ -203,8 +203,8 @@ def _end_with_parent() -> None:
         os._exit(1)
 
 
-def _run(place: int, plan: Any) -> Any:
-    [(experiment, shares)] = _own
+def run_in_worker(place: int, plan: Any) -> Any:
+    [(experiment, shares)] = of_this_worker
     shares[place] = _BEGUN
 
     def tell(done: int, total: int) -> None:
@@ -234,14 +234,17 @@ def run_on_dask(
     with _client(distributed, address) as client:
         version = VERSION
         [sent] = client.scatter([pickle.dumps(experiment)], broadcast=True, hash=False)
-        futures = {client.submit(_run_sent, sent, digest, version, plan, pure=False): i for i, plan in enumerate(plans)}
+        futures = {
+            client.submit(run_in_dask_worker, sent, digest, version, plan, pure=False): i
+            for i, plan in enumerate(plans)
+        }
         for done, future in enumerate(distributed.as_completed([*futures], loop=client.loop), 1):
             on_progress(done, len(plans))
             place = futures[future]
-            yield place, _result(experiment, plans[place], future)
+            yield place, dask_result(experiment, plans[place], future)
 
 
-def _result(experiment: Experiment[P, R], plan: P, future: Any) -> R:
+def dask_result(experiment: Experiment[P, R], plan: P, future: Any) -> R:
     """Workers may lack Mooring, a plugin file, or memory: whatever they raise is told."""
     try:
         result: R = future.result()
@@ -274,7 +277,7 @@ _read_inputs: dict[str, Experiment[Any, Any]] = {}
 """The experiment that this process read last, by digest."""
 
 
-def _run_sent(sent: bytes, digest: str, version: str, plan: Any) -> Any:
+def run_in_dask_worker(sent: bytes, digest: str, version: str, plan: Any) -> Any:
     if version != VERSION:
         raise RunFault(f"a worker of Dask has Mooring {VERSION}, and this is {version}: install the same version")
     with _lock:

@@ -156,12 +156,12 @@ MAX_LEAVERS = 12
 
 def by_moves(patient: Patient) -> Iterator[Cure]:
     """Pods of a node that leave it: as a move if they find room elsewhere, else for good. Two only if one is not enough."""
-    candidates = [_movable(patient, row) for row in _nearest_rows(patient)]
-    found = list(_by_leavers(patient, [(pod,) for pods in candidates for pod in pods]))
-    yield from found or _by_leavers(patient, [pair for pods in candidates for pair in combinations(pods, 2)])
+    candidates = [movable(patient, row) for row in nearest_rows(patient)]
+    found = list(by_leavers(patient, [(pod,) for pods in candidates for pod in pods]))
+    yield from found or by_leavers(patient, [pair for pods in candidates for pair in combinations(pods, 2)])
 
 
-def _by_leavers(patient: Patient, sets: Iterable[tuple[Pod, ...]]) -> Iterator[Cure]:
+def by_leavers(patient: Patient, sets: Iterable[tuple[Pod, ...]]) -> Iterator[Cure]:
     """Cures of both kinds, at most EACH of them."""
     left = {"move": EACH, "remove": EACH}
     for leavers in sets:
@@ -178,7 +178,7 @@ def _by_leavers(patient: Patient, sets: Iterable[tuple[Pod, ...]]) -> Iterator[C
             yield cure
 
 
-def _nearest_rows(patient: Patient) -> list[int]:
+def nearest_rows(patient: Patient) -> list[int]:
     """The nodes that others could make room on, those that lack least first."""
     decision = patient.trials.decide(patient.pod)
     if not isinstance(decision, NoFit):
@@ -197,7 +197,7 @@ def _nearest_rows(patient: Patient) -> list[int]:
     return chosen
 
 
-def _movable(patient: Patient, row: int) -> list[Pod]:
+def movable(patient: Patient, row: int) -> list[Pod]:
     """Pods of a node, the smallest first among those that free enough, then the largest of the others."""
     pods = leaving_pods(patient.trials.cluster, row)
     amounts, wants = patient.trials.cluster.nodes.amounts, patient.pod.shape.request
@@ -248,7 +248,7 @@ def removal(patient: Patient, leavers: Sequence[Pod], text: str, node: str) -> C
 
 def remove_on(patient: Patient, row: int) -> Iterator[CureChange]:
     """A pod that leaves a node."""
-    for pod in _movable(patient, row):
+    for pod in movable(patient, row):
         text = f"remove {pod.key} from {pod.spec.node_name}"
         cost = removal_cost([pod], broken_budgets(patient, [pod]))
         yield CureChange("remove", text, cost, edits=(RemovePod(pod),), victims=(pod,))

@@ -255,10 +255,10 @@ class Tolerate(Relaxation):
         return _tolerating(pod, [Toleration(operator="Exists")])
 
     def alone(self, patient: Patient, pod: Pod) -> Iterator[CureChange]:
-        yield from map(_toleration_of, _taint_sets(patient.trials.cluster.nodes, pod))
+        yield from map(_toleration_of, taint_sets(patient.trials.cluster.nodes, pod))
 
 
-def _taint_sets(nodes: NodeTable, pod: Pod) -> list[frozenset[Taint]]:
+def taint_sets(nodes: NodeTable, pod: Pod) -> list[frozenset[Taint]]:
     """The sets of taints that keep the pod from nodes, the smallest first, then those of most nodes."""
     counts: Counter[frozenset[Taint]] = Counter()
     for node in nodes.nodes:

@@ -101,7 +101,7 @@ def smallest_priority(patient: Patient, present: int, found_with: Callable[[int]
 
     By halving: with a higher priority there are more victims to choose from.
     """
-    priorities = _priorities_above(patient, present)
+    priorities = priorities_above(patient, present)
     best: list[tuple[int, T]] = []
 
     def suffices(place: int) -> bool:
@@ -114,7 +114,7 @@ def smallest_priority(patient: Patient, present: int, found_with: Callable[[int]
     return best[-1] if best else None
 
 
-def _priorities_above(patient: Patient, priority: int) -> list[int]:
+def priorities_above(patient: Patient, priority: int) -> list[int]:
     """Above pods of each priority: no other number can make a difference."""
     above = {pod.priority + 1 for pod in patient.trials.cluster.nodes.pods() if pod.priority >= priority}
     return sorted(each for each in above if priority < each <= HIGHEST_PRIORITY)

@@ -32,7 +32,7 @@ class WidenSelection(Relaxation):
 
     def alone(self, patient: Patient, pod: Pod) -> Iterator[CureChange]:
         """The pod without one of the lines."""
-        yield from islice(chain(_selector_lines(pod), _affinity_lines(pod)), MAX_LINES)
+        yield from islice(chain(_selector_lines(pod), affinity_lines(pod)), MAX_LINES)
 
     def together(self, pod: Pod) -> CureChange:
         parts = ["the node selector"] if pod.spec.node_selector else []
@@ -107,7 +107,7 @@ def _with_required(pod: Pod, required: NodeSelector | None) -> Pod:
     return with_spec(pod, affinity=msgspec.structs.replace(affinity, node_affinity=node_affinity))
 
 
-def _affinity_lines(pod: Pod) -> Iterator[CureChange]:
+def affinity_lines(pod: Pod) -> Iterator[CureChange]:
     """The pod without one expression of one term. The last expression of a term is never dropped alone beside other terms:
     a term that asks for nothing matches no node, so without the term the pod would ask for the others."""
     terms = _terms(pod)

@@ -33,15 +33,15 @@ def volumes_on(patient: Patient, row: int = -1) -> Iterator[CureChange]:
             continue
         is_missing = not isinstance(claim, PersistentVolumeClaim)
         wanted = claim if isinstance(claim, PersistentVolumeClaim) else _claim(pod, named)
-        edits += _bound(wanted)
+        edits += bound_edits(wanted)
         what = "create the PersistentVolumeClaim" if is_missing else "create a volume for the PersistentVolumeClaim"
         more = " with a volume" if is_missing else ""
-        texts.append(f"{what} {named.name}{_asked(wanted)}{more}")
+        texts.append(f"{what} {named.name}{what_is_asked(wanted)}{more}")
     if texts:
         yield CureChange("create-volume", " and ".join(texts), VOLUME * len(texts), edits=tuple(edits))
 
 
-def _asked(claim: PersistentVolumeClaim) -> str:
+def what_is_asked(claim: PersistentVolumeClaim) -> str:
     size = _requests(claim).get("storage")
     parts = [str(size)] if size is not None else []
     parts += [f"class {claim.class_name}"] if claim.class_name else []
@@ -61,7 +61,7 @@ def _claim(pod: Pod, named: ClaimName) -> PersistentVolumeClaim:
     return PersistentVolumeClaim(metadata=metadata, spec=ClaimSpec(access_modes=["ReadWriteOnce"], resources=asked))
 
 
-def _bound(claim: PersistentVolumeClaim) -> list[Edit]:
+def bound_edits(claim: PersistentVolumeClaim) -> list[Edit]:
     """A new volume, and the claim bound to it as the controller binds."""
     name = f"volume-for-{claim.namespace}-{claim.name}"[:253]
     spec = PersistentVolumeSpec(

@@ -136,6 +136,11 @@ class Reflector:
         return self._watch.is_required
 
     @property
+    def mirror(self) -> Mirror:
+        """The objects as lists and watches showed them, for checks; only the reflector feeds it in service."""
+        return self._mirror
+
+    @property
     def has_synced(self) -> bool:
         """Whether the listener has got a complete list."""
         return self._mirror.has_synced

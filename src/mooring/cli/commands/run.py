@@ -363,7 +363,7 @@ def _access(kubeconfig: str | None, master: str | None) -> ConnectionSettings:
     return replace(access, server=master.rstrip("/")) if master else access
 
 
-def _delegate(kubeconfig: str | None, flag: str) -> ConnectionSettings | None:
+def delegate(kubeconfig: str | None, flag: str) -> ConnectionSettings | None:
     """The connection for reviews of callers. Parity: without a kubeconfig, a pod uses its service account; outside of a
     cluster there are no reviews."""
     if kubeconfig:
@@ -395,8 +395,8 @@ def _serving(flags: dict[str, Any]) -> ServingSettings:
         flags["tls_private_key_file"],
         flags["cert_dir"],
         flags["client_ca_file"],
-        _delegate(flags["authentication_kubeconfig"], "--authentication-kubeconfig"),
-        _delegate(flags["authorization_kubeconfig"], "--authorization-kubeconfig"),
+        delegate(flags["authentication_kubeconfig"], "--authentication-kubeconfig"),
+        delegate(flags["authorization_kubeconfig"], "--authorization-kubeconfig"),
         not flags["authentication_skip_lookup"],
         not flags["authentication_tolerate_lookup_failure"],
         access,

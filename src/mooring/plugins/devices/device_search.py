@@ -31,7 +31,7 @@ from mooring.plugins.devices.effort import CelFault, Effort
 from mooring.plugins.devices.node_groups import NodeGroup
 from mooring.plugins.devices.pools import DeviceInSlice, FreeList, Likeness
 
-_MANY = 256
+MANY_DEVICES = 256
 """A search that may go deeper than this keeps a list of what is free. Hot: for a few devices looking at each is
 quicker."""
 
@@ -94,7 +94,7 @@ class _Search:
 
     def __post_init__(self) -> None:
         self.counters = Counters(self.ledger, self.features.compatibility_groups)
-        if self._deepest() > _MANY:
+        if self._deepest() > MANY_DEVICES:
             self.position_of = {site.id: position for position, site in enumerate(self.group.sites)}
             exclusive = (p for device, p in self.position_of.items() if device in self.ledger.exclusive)
             self.free = FreeList(len(self.group.sites), exclusive)

@@ -158,8 +158,8 @@ class DeviceSearchCache:
         self._features = features
         self._max_steps = max_steps
         self._now_ns = now_ns
-        self._shares = NamespaceShares()
-        self._demands: OrderedDict[tuple[bytes, ...], SearchResults] = OrderedDict()
+        self.shares = NamespaceShares()
+        self.demands: OrderedDict[tuple[bytes, ...], SearchResults] = OrderedDict()
         self._class_version = -1
         self._is_kept_only = False
 
@@ -179,22 +179,22 @@ class DeviceSearchCache:
             return self._kept_results(cluster, claims)
         if self._class_version != cluster.versions[DeviceClass]:
             self._class_version = cluster.versions[DeviceClass]
-            self._demands.clear()
+            self.demands.clear()
         key = _key_of(claims)
-        results = self._demands.get(key)
+        results = self.demands.get(key)
         if results is None:
             classes = cluster.objects[DeviceClass]
             results = SearchResults(read_demand(claims, lambda name: classes.get(name)))  # type: ignore[arg-type, return-value]
-            self._demands[key] = results
-            if len(self._demands) > DEMANDS:
-                self._demands.popitem(last=False)
-        self._demands.move_to_end(key)
+            self.demands[key] = results
+            if len(self.demands) > DEMANDS:
+                self.demands.popitem(last=False)
+        self.demands.move_to_end(key)
         self._refresh(cluster, results)
         return results
 
     def _kept_results(self, cluster: Cluster, claims: Sequence[ResourceClaim]) -> SearchResults:
         """A copy of the results that are kept for these claims. Raises OutOfEffort if there are none."""
-        found = self._demands.get(_key_of(claims))
+        found = self.demands.get(_key_of(claims))
         if found is None or self._class_version != cluster.versions[DeviceClass]:
             raise OutOfEffort(_NOT_SEARCHED)
         results = msgspec.structs.replace(
@@ -254,7 +254,7 @@ class DeviceSearchCache:
         if self._is_kept_only:
             raise OutOfEffort(_NOT_SEARCHED)
         namespace = claims[0].namespace
-        effort = self._effort(namespace)
+        effort = self.effort(namespace)
         try:
             for place, index in enumerate(np.unique(unknown).tolist()):
                 result = self._seek(cluster, results.demand, self.node_groups.groups[index], effort)
@@ -265,13 +265,13 @@ class DeviceSearchCache:
                 self._put(results, index, result)
         finally:
             if self._max_steps is not None:
-                self._shares.charge(namespace, effort.steps, self._now_ns())
+                self.shares.charge(namespace, effort.steps, self._now_ns())
         return results, groups
 
-    def _effort(self, namespace: str) -> Effort:
+    def effort(self, namespace: str) -> Effort:
         """The effort that an attempt for a pod of the namespace may take."""
         most = self._max_steps
-        share = None if most is None else self._shares.allowance(namespace, self._now_ns())
+        share = None if most is None else self.shares.allowance(namespace, self._now_ns())
         return Effort(most) if most is None or share is None else Effort(min(most, share), is_short=True)
 
     def _refresh(self, cluster: Cluster, results: SearchResults) -> None:

@@ -104,8 +104,8 @@ class DynamicResources(
         self._tries_placements = handle.feature_gates.get("TopologyAwareWorkloadScheduling", False)
         timeout = chosen.filter_timeout
         max_steps = int(timeout.seconds * STEPS_A_SECOND) if timeout is not None and timeout.nanoseconds else None
-        self._searches = DeviceSearchCache(features, max_steps, lambda: self._services.now_ns())
-        self._totals = DeviceTotals(self._searches.node_groups)
+        self.searches = DeviceSearchCache(features, max_steps, lambda: self._services.now_ns())
+        self._totals = DeviceTotals(self.searches.node_groups)
         self._metrics = ClaimMetrics(handle)
         # Upstream's default for bindingTimeout: ten minutes.
         patience = chosen.binding_timeout
@@ -196,7 +196,7 @@ class DynamicResources(
         return codes if codes.any() else None
 
     def _searches_for(self, context: SchedulingContext) -> DeviceSearchCache:
-        return self._searches if context.state.find(KEPT_ONLY) is None else self._searches.kept_only()
+        return self.searches if context.state.find(KEPT_ONLY) is None else self.searches.kept_only()
 
     def _kinds_of_nodes(
         self, context: SchedulingContext, state: ClaimState, rows: RowArray
