@@ -6,6 +6,8 @@ neither kubelets nor controllers, and ask for nothing that takes them.
 
 import json
 from collections.abc import Iterator
+from functools import partial
+from operator import eq
 from typing import Any
 
 import pytest
@@ -217,11 +219,11 @@ def test_policies_of_a_roll_out_choose_as_the_evaluator_of_mooring_does(run: Smo
             for name in names
         ]
         assert (percent == "0") == ("mooring" not in expected)
-        server.until(lambda: [chosen(run, name) for name in names], lambda found, wanted=expected: found == wanted)
+        server.until(lambda: [chosen(run, name) for name in names], partial(eq, expected))
 
 
 def test_the_guard_of_a_roll_out_rejects_pods_in_kube_system(run: SmokeRun, rollout: None) -> None:
-    body = {"metadata": {"name": "guarded"}, "spec": {"containers": [{"name": "c", "image": "x"}]}}
+    body: dict[str, Any] = {"metadata": {"name": "guarded"}, "spec": {"containers": [{"name": "c", "image": "x"}]}}
     body["spec"]["schedulerName"] = "mooring"
 
     def refusal() -> str:
