@@ -136,8 +136,9 @@ dist: $(READY)  ## wheel and sdist in dist/, checked; equal byte for byte for on
 	SOURCE_DATE_EPOCH=$(EPOCH) $(PY) -m build --no-isolation --outdir dist
 	$(VENV)/bin/twine check --strict dist/*
 
-release: dist  ## all files of a release in dist/, with checksums: VERSION=0.3.0 refuses another version, or one without notes
-	SOURCE_DATE_EPOCH=$(EPOCH) $(PY) tools/release.py $(if $(VERSION),--version $(VERSION)) $(if $(REPOSITORY),--repository $(REPOSITORY))
+release: dist  ## all files of a release in dist/, with checksums: VERSION=0.3.0 refuses another version, or one without notes; OWNER=acme for krew
+	SOURCE_DATE_EPOCH=$(EPOCH) $(PY) tools/release.py $(if $(VERSION),--version $(VERSION)) $(if $(REPOSITORY),--repository $(REPOSITORY)) \
+		$(if $(OWNER),--owner $(OWNER))
 
 version: $(READY)  ## write the version of src/mooring/kit/version.py into the files that have to name it
 	$(PY) tools/stamp_version.py

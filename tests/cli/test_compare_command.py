@@ -245,4 +245,4 @@ def test_simulate_what_if_and_compare_tell_the_same_share() -> None:
         "compare": mooring("compare", "default", "default", "--from", crowded),
     }
     assert [name for name, ran in said.items() if "69.4%" not in ran.out] == []
-    assert 25 / 36 == pytest.approx(0.694, abs=0.0005)
+    assert pytest.approx(0.694, abs=0.0005) == 25 / 36

@@ -68,8 +68,9 @@ def test_an_assistant_gets_the_answers_of_the_commands_and_reads_what_is_wrong(t
 
         is_error, pending = await ask("explain")
         assert not is_error
-        first = pending.splitlines()[1]
         place = ("--from", str(CLUSTER))
+        assert pending == printed("explain", *place)
+        first = "giant"
         assert await ask("explain", name=first) == (False, printed("explain", first, *place))
         drained = await ask("what_if", changes=[{"change": "drain", "value": "b-1"}])
         assert drained == (False, printed("what-if", "--drain", "b-1", *place))
@@ -126,8 +127,7 @@ def test_answers_and_manifests_are_bounded() -> None:
 
     pods = [{**yaml.safe_load(POD), "metadata": {"name": f"p{number}"}} for number in range(150)]
     tools = AssistantTools(lambda: load(pods))
-    listed = tools.explain().splitlines()
-    assert (listed[0], len(listed), listed[-1]) == ("150 pods pending", 102, "... and 50 more")
+    assert len(tools.explain().splitlines()) < 50, "equal pods are one line"
     with pytest.raises(InputError, match="at most 200,000"):
         tools.capacity("#" * (MAX_INPUT_CHARACTERS + 1))
     bomb = "".join(f"b{i}: &b{i} [{', '.join([f'*b{i - 1}' if i else 'x'] * 9)}]\n" for i in range(12))

@@ -13,6 +13,7 @@ from typing import Any
 from mooring.answers.capacity.capacity import capacity as ask_capacity
 from mooring.answers.explain.explain import explain_named
 from mooring.answers.form.answer import ClusterAnswer
+from mooring.answers.pending.asked_pending import explain_pending
 from mooring.answers.plan.plan import plan as ask_plan
 from mooring.answers.study.study_file import read_study
 from mooring.answers.study.study_plan import plan_study
@@ -25,7 +26,6 @@ from mooring.cli.report import with_known_bars
 from mooring.cli.terminal import spaced
 from mooring.inputs.input_errors import InputError
 from mooring.inputs.loaded_cluster import LoadedCluster
-from mooring.kit.words import count
 from mooring.kit.yaml_reader import YamlFault, read_documents
 from mooring.model.node import Node
 
@@ -33,8 +33,6 @@ MAX_CHARACTERS = 20_000
 """The longest answer: some 6,000 tokens of a language model. The beginning is kept: answers have the outcome first."""
 MAX_INPUT_CHARACTERS = 200_000
 """The longest manifest."""
-MAX_LISTED = 100
-"""Pending pods that are listed by name."""
 MAX_RUNS = 200
 """Runs of a study that one call makes at most."""
 _MANIFESTS = ("apply", "config")
@@ -60,9 +58,10 @@ class AssistantTools:
 
     def explain(self, name: str = "") -> str:
         """Say why a pod (`name`, `namespace/name`), a workload (`deployment/name`) or a pod group (`podgroup/name`) is where
-        it is or pending, with what would place it, tried. Without a name: list the pending pods."""
+        it is or pending, with what would place it, tried. Without a name: everything that is pending, by reason and by owner,
+        and the change that would help most pods."""
         with self._asked() as loaded:
-            return _text(explain_named(loaded, name)) if name else _pending(loaded)
+            return _text(explain_named(loaded, name) if name else explain_pending(loaded))
 
     def what_if(self, changes: Sequence[Mapping[str, str]]) -> str:
         """Say what changes would do to the cluster, in their order, without making them. Each is {"change": C, "value": V}:
@@ -146,14 +145,6 @@ def _change(loaded: LoadedCluster, written: Mapping[str, str]) -> tuple[str, Any
 
 
 # ---- what they answer
-
-
-def _pending(loaded: LoadedCluster) -> str:
-    pods = loaded.pending()
-    lines = [f"{count(len(pods), 'pod')} pending", *(pod.key for pod in pods[:MAX_LISTED])]
-    if len(pods) > MAX_LISTED:
-        lines.append(f"... and {len(pods) - MAX_LISTED} more")
-    return "\n".join(lines)
 
 
 def _text(answer: ClusterAnswer) -> str:
