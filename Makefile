@@ -28,7 +28,7 @@ COMPILE = $(VENV)-lock/bin/uv pip compile --no-config --quiet --upgrade --univer
 	--custom-compile-command 'make lock'
 AS_LOCKED = $(COMPILE) --python-version 3.11 --constraint $(LOCK)
 
-.PHONY: run test check lint types tests fast-tests soak coverage lock hooks docs reference dist release version chart web screenshots
+.PHONY: run test smoke check lint types tests fast-tests soak coverage lock hooks docs reference dist release version chart web screenshots
 .PHONY: programs early-programs
 .PHONY: bench bench-baseline bench-scale bench-compare performance bench-up bench-live bench-one-object mutants figures costly format clean
 
@@ -51,6 +51,10 @@ types: $(READY)
 
 tests: programs
 	$(PYTEST) --forks 4  # many tests wait for processes, so that two workers leave half of two cores idle
+
+smoke: $(READY)  ## what Mooring needs of an API server, on an embedded one or on yours: KUBECONFIG=path ANYWAY=1
+	MOORING_SMOKE_KUBECONFIG=$(if $(filter command,$(firstword $(origin KUBECONFIG))),$(abspath $(KUBECONFIG))) \
+		MOORING_SMOKE_ANYWAY=$(ANYWAY) $(PYTEST) -rs tests/e2e/test_any_server.py
 
 soak: programs  ## all tests in their full length: every example, seed and hour; for the night
 	MOORING_TESTS=soak $(PYTEST) --forks 4
@@ -132,8 +136,9 @@ dist: $(READY)  ## wheel and sdist in dist/, checked; equal byte for byte for on
 	SOURCE_DATE_EPOCH=$(EPOCH) $(PY) -m build --no-isolation --outdir dist
 	$(VENV)/bin/twine check --strict dist/*
 
-release: dist  ## all files of a release in dist/, with checksums: VERSION=0.3.0 refuses another version, or one without notes
-	SOURCE_DATE_EPOCH=$(EPOCH) $(PY) tools/release.py $(if $(VERSION),--version $(VERSION)) $(if $(REPOSITORY),--repository $(REPOSITORY))
+release: dist  ## all files of a release in dist/, with checksums: VERSION=0.3.0 refuses another version, or one without notes; OWNER=acme for krew
+	SOURCE_DATE_EPOCH=$(EPOCH) $(PY) tools/release.py $(if $(VERSION),--version $(VERSION)) $(if $(REPOSITORY),--repository $(REPOSITORY)) \
+		$(if $(OWNER),--owner $(OWNER))
 
 version: $(READY)  ## write the version of src/mooring/kit/version.py into the files that have to name it
 	$(PY) tools/stamp_version.py

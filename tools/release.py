@@ -41,8 +41,10 @@ IMAGE_FILES = (
     "deploy/Dockerfile",
 )
 """What deploy/Dockerfile copies, and the file itself."""
-REPOSITORY = "https://github.com/OWNER/mooring"
-"""Where krew downloads from. A place to fill in: the workflow names the repository that it runs in."""
+NO_OWNER = (
+    "mooring.krew.yaml is left out, because krew downloads from the repository: "
+    "give OWNER=NAME, the account at github.com that has mooring, or REPOSITORY=URL"
+)
 PLATFORMS = [("linux", "amd64"), ("linux", "arm64"), ("darwin", "amd64"), ("darwin", "arm64")]
 
 LAUNCHER = """\
@@ -191,18 +193,27 @@ def krew_manifest(digest: str, repository: str) -> dict[str, Any]:
 # ---- all files
 
 
+def repository_url(repository: str, owner: str) -> str:
+    """Where krew downloads from; empty: nobody says. Raises ReleaseFault."""
+    if repository and not re.fullmatch(r"https://[\w.-]+(/[\w.-]+)+", repository):
+        raise ReleaseFault(f"REPOSITORY={repository}: must be a URL such as https://github.com/acme/mooring")
+    if owner and not re.fullmatch(r"[A-Za-z0-9](-?[A-Za-z0-9])*", owner):
+        raise ReleaseFault(f"OWNER={owner}: must be the name of an account, such as acme")
+    return repository or (owner and f"https://github.com/{owner}/mooring")
+
+
 def files_of(changelog: str, epoch: int, repository: str) -> dict[str, bytes]:
-    """All files beside wheel and sdist, without the checksums."""
+    """All files beside wheel and sdist, without the checksums. The manifest of krew needs the URL of the repository."""
     launcher = archive({"kubectl-mooring": LAUNCHER.format(version=VERSION).encode()}, epoch, ["kubectl-mooring"])
     bill = bill_of_materials((ROOT / "requirements.lock").read_text(), epoch)
-    krew = krew_manifest(hashlib.sha256(launcher).hexdigest(), repository)
+    krew = yaml.safe_dump(krew_manifest(hashlib.sha256(launcher).hexdigest(), repository), sort_keys=False).encode()
     notes = section_of(changelog, VERSION) or section_of(changelog, "Unreleased") or ""
     return {
         f"mooring-{VERSION}.tgz": chart_package(epoch),
         f"mooring-{VERSION}-image-context.tar.gz": image_context(epoch),
         f"mooring-{VERSION}.cdx.json": json.dumps(bill, indent=1).encode() + b"\n",
         f"kubectl-mooring-{VERSION}.tar.gz": launcher,
-        "mooring.krew.yaml": yaml.safe_dump(krew, sort_keys=False).encode(),
+        **({"mooring.krew.yaml": krew} if repository else {}),
         "RELEASE_NOTES.md": notes.encode(),
     }
 
@@ -221,12 +232,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Write what a release has beside wheel and sdist.")
     parser.add_argument("--version", help="The version to be released.")
     parser.add_argument("--out", type=Path, default=ROOT / "dist", help="Where to write.")
-    parser.add_argument("--repository", default=REPOSITORY, help="The URL of the repository that has the release.")
+    parser.add_argument("--repository", default="", help="The URL of the repository that has the release.")
+    parser.add_argument("--owner", default="", help="The account at github.com that has it, instead of --repository.")
     options = parser.parse_args()
     changelog = (ROOT / "CHANGELOG.md").read_text()
     try:
         check_version(options.version or None, changelog)
-        made = files_of(changelog, int(os.environ.get("SOURCE_DATE_EPOCH", "315532800")), options.repository)
+        repository = repository_url(options.repository, options.owner)
+        made = files_of(changelog, int(os.environ.get("SOURCE_DATE_EPOCH", "315532800")), repository)
     except ReleaseFault as fault:
         print(fault, file=sys.stderr)
         sys.exit(2)
@@ -234,6 +247,8 @@ def main() -> None:
     for name, content in made.items():
         (options.out / name).write_bytes(content)
     (options.out / "SHA256SUMS").write_bytes(checksums(options.out))
+    if not repository:
+        print(NO_OWNER, file=sys.stderr)
     print(f"{options.out}: {len(list(options.out.iterdir()))} files of mooring {VERSION}")
 
 

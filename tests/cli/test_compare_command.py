@@ -234,3 +234,15 @@ def test_a_sweep_that_is_killed_goes_on_where_it_was(tmp_path: Path) -> None:
     ran = mooring(*on_two)
     assert ran.out == mooring(*command, "--processes", "1").out
     assert results.read_bytes().count(b"\n") == 9
+
+
+def test_simulate_what_if_and_compare_tell_the_same_share() -> None:
+    """Six of seven nodes are schedulable and have 36 CPUs, of which 25 are requested; the cordoned one has 4 more."""
+    crowded = str(ROOT / "examples" / "crowded.yaml")
+    said = {
+        "simulate": mooring("simulate", crowded),
+        "what-if": mooring("what-if", "--from", crowded, "--label", "a-1=x=y"),
+        "compare": mooring("compare", "default", "default", "--from", crowded),
+    }
+    assert [name for name, ran in said.items() if "69.4%" not in ran.out] == []
+    assert pytest.approx(0.694, abs=0.0005) == 25 / 36

@@ -107,6 +107,17 @@ def test_krew_finds_the_script_and_its_digest(made: dict[str, bytes], tmp_path: 
         assert ran.stdout == f"{printed}\n"
 
 
+def test_krew_needs_the_owner_of_the_repository() -> None:
+    assert release.repository_url("", "acme") == "https://github.com/acme/mooring"
+    assert release.repository_url("https://git.example.com/acme/mooring", "") == "https://git.example.com/acme/mooring"
+    assert release.repository_url("", "") == ""
+    assert "mooring.krew.yaml" not in release.files_of((ROOT / "CHANGELOG.md").read_text(), EPOCH, "")
+    with pytest.raises(release.ReleaseFault, match=r"^OWNER=a/b: must be the name of an account, such as acme$"):
+        release.repository_url("", "a/b")
+    with pytest.raises(release.ReleaseFault, match=r"^REPOSITORY=acme/mooring: must be a URL such as https://github"):
+        release.repository_url("acme/mooring", "")
+
+
 def test_notes_are_a_section_of_the_changelog() -> None:
     assert release.section_of(CHANGELOG, "9.8.7") == "### Added\n- old\n"
     assert release.section_of(CHANGELOG, "Unreleased") == "- new\n"

@@ -21,6 +21,7 @@ from mooring.answers.experiments.placement_table import PLACEMENTS, pack, placem
 from mooring.answers.experiments.run_plan import RunPlan, digest_of
 from mooring.answers.experiments.workers import RunFault
 from mooring.answers.form.report_parts import wait_counts
+from mooring.answers.form.utilisation import utilisation_of
 from mooring.answers.trial.node_prices import node_prices
 from mooring.api.validation.problem import Problem
 from mooring.cluster.nodes.table import NodeTable
@@ -44,7 +45,7 @@ from mooring.sim.fragmentation import (
     fragmentation_of,
     weighed_shapes,
 )
-from mooring.sim.results import Fate, NodeUse, PodCounts, Report, SimulatedEviction
+from mooring.sim.results import Fate, PodCounts, Report, SimulatedEviction
 from mooring.sim.simulated_cluster import SimulatedCluster
 from mooring.sim.simulation import UNTIL_NS, Simulation
 from mooring.state.scheduler_assembly import all_plugins
@@ -232,7 +233,7 @@ def _run_at_once(inputs: RunInputs, plan: RunPlan, on_progress: Progress | None)
         report.simulated_s,
         wait_figures(waited_s),
         [_priority_figures(waits) for waits in _waits_of(report)],
-        _use_at_end(report.nodes),
+        use_now(simulated.cluster.nodes),
         fragmentation_of(simulated, shapes),
         len(used),
         None,
@@ -258,15 +259,11 @@ def _waits_of(report: Report) -> list[Waits]:
     return [found[priority] for priority in sorted(found, reverse=True)]
 
 
-def _use_at_end(nodes: Sequence[NodeUse]) -> dict[str, UseFigures]:
-    totals: dict[str, list[int]] = {}
-    for node in nodes:
-        for name, (used, room) in node.amounts.items():
-            total = totals.setdefault(name, [0, 0])
-            total[0] += used
-            total[1] += room
-    shares = {name: used / room for name, (used, room) in totals.items() if room}
-    return {name: UseFigures(share, share) for name, share in shares.items()}
+def use_now(nodes: NodeTable) -> dict[str, UseFigures]:
+    """The requested shares of schedulable nodes, as `simulate` and `what-if` tell them."""
+    total = utilisation_of(nodes).total
+    shares = {name: total.share(name) for name in total.amounts}
+    return {name: UseFigures(share, share) for name, share in shares.items() if share is not None}
 
 
 # ---- pods over time

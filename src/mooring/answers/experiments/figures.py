@@ -51,8 +51,8 @@ class GroupFigures(FigureStruct, frozen=True):
 
 
 class UseFigures(FigureStruct, frozen=True):
-    """The requested share of what is allocatable on all nodes. Where all pods arrive at once, both are the share at the
-    end."""
+    """The requested share of what is allocatable. Where all pods arrive at once, both are the share of schedulable nodes at
+    the end, as `mooring simulate` tells it. Over time they are shares of all nodes, because cordons come and go."""
 
     mean: float
     """The mean over time."""

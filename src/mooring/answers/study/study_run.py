@@ -8,8 +8,8 @@ from typing import Any
 
 import msgspec
 
-from mooring.answers.experiments.compared_run import RunResult, run_once
-from mooring.answers.experiments.figures import RunFigures, UseFigures, WaitFigures
+from mooring.answers.experiments.compared_run import RunResult, run_once, use_now
+from mooring.answers.experiments.figures import RunFigures, WaitFigures
 from mooring.answers.experiments.placement_table import unpack
 from mooring.answers.experiments.run_plan import RunPlan
 from mooring.answers.study.study_arrivals import arriving_pods, fitted
@@ -216,13 +216,6 @@ class _Course:
         used = {*placing.nodes_by_pod.values()} if is_end else set()
         prices = self._cluster.node_prices if is_end else {}
         cost = float(sum(prices[name] for name in sorted(used)) if prices else len(used))
-        utilisation = self._utilisation() if is_end else {}
+        utilisation = use_now(placing.cluster.nodes) if is_end else {}
         counts = (self._pods, placed, self._pods - placed, 0, placing.attempts)
         return RunFigures(*counts, 0.0, WaitFigures(), [], utilisation, {}, len(used), None, cost)
-
-    def _utilisation(self) -> dict[str, UseFigures]:
-        cluster = self._placing.cluster
-        names = ("cpu", "memory", *cluster.nodes.amounts.supplied())
-        rooms = {name: amount_in(cluster, name, is_requested=False) for name in names}
-        shares = {name: amount_in(cluster, name, is_requested=True) / room for name, room in rooms.items() if room}
-        return {name: UseFigures(share, share) for name, share in shares.items()}

@@ -51,7 +51,7 @@ class PriceRow:
 
 
 def _names(node: PricedNode, by: str) -> Sequence[str]:
-    """Names that a row which compares this field may give the node."""
+    """The names of the node, for rows that compare this field."""
     if by.startswith(_LABELS):
         return (node.labels.get(by.removeprefix(_LABELS), ""),)
     if by == PROVIDER_ID:  # aws:///eu-1a/i-0abc: lists have all of it, or its end
