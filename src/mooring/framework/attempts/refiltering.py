@@ -238,7 +238,7 @@ class Batch:
 
     Hot: it works on the table itself, on these rows only, and `close` puts everything back. A copy of all columns would
     cost more than most what-ifs, which are about a handful of nodes. One resource is written after another: for 600 rows this
-    takes 15 µs instead of 26.
+    takes 12 µs instead of 26.
     """
 
     def __init__(self, attempt: Attempt, rows: RowArray, load: Load | None) -> None:
