@@ -3,6 +3,7 @@ nominated pods put on it."""
 
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -13,6 +14,8 @@ from how_many import examples
 from mooring.framework.attempts import leave_room
 from mooring.framework.attempts.leave_room import verdicts_with
 from mooring.framework.attempts.refiltering import codes_beside, crowd_beside
+from mooring.framework.kept.asking import AttemptError
+from mooring.plugins.affinity.inter_pod_affinity import InterPodAffinity
 
 ZONE, HOST = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
 
@@ -77,3 +80,23 @@ def test_rows_are_closed_as_if_each_were_asked_about_alone(
         codes = [int(verdicts.codes[int(at)][row]) if at != 127 else 0 for row, at in enumerate(verdicts.first)]
         found.append((verdicts.first.tolist(), codes))
     assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("answer", [np.zeros(1, np.int8), np.zeros(9, np.int64), ValueError("oh no")])
+def test_an_answer_of_another_form_ends_the_attempt(answer: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def said(*_: object) -> Any:
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    monkeypatch.setattr(InterPodAffinity, "codes_beside", said)
+    world = GangWorld()
+    world.node("n0", "4")
+    nominated = world.core.cluster.nominated
+    nominated.promise(a_pod("p", priority=9, metadata={"uid": "p"}), "n0")
+    pod = a_pod("new", metadata={"uid": "new"}, **a_rule("apart", "a", HOST, 1, None))
+    attempt = world.core.runners["default-scheduler"].open(pod, world.core.cluster, 1)
+    attempt.pre_filter()
+    text = "oh no" if isinstance(answer, Exception) else "codes must be an array of 1 int64"
+    with pytest.raises(AttemptError, match=text):
+        codes_beside(attempt, nominated)

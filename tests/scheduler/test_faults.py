@@ -603,6 +603,7 @@ def test_every_plugin_point_is_tried_here() -> None:
     tried |= {"demand", "counted_rows", "unreserve", "add_pod", "remove_pod", "eviction_began", "eviction_ended"}
     tried |= {"filter_row", "score_row"}  # tests/framework/test_attempt.py does
     tried |= {"filter_before_state"}  # tests/framework/test_unprepared.py does
+    tried |= {"codes_beside"}  # tests/framework/test_rows_closed_beside.py does
     tried |= {"group_sort_key"}  # tests/queue/test_queue_members.py does
     assert (
         methods - tried
