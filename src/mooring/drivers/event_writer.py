@@ -170,9 +170,9 @@ log = logging.getLogger(__name__)
 SENDERS = 8
 """Connections for events, and tasks that send them, one for each. Events may wait."""
 EVENTS_OF_A_SENDER = 1_000
-"""Two senders are at work while there are events, and one more for so many events in the queue. Each bind is an event, and
-its write costs the API server as much as the bind: with all senders at once, a burst of binds takes longer, because the
-server works on events meanwhile. A queue that grows gets more senders, so that an event waits for some seconds at most."""
+"""Two senders are at work while there are events, and one more for so many events in the queue. Each bind is an event,
+which is one write more for the API server: with all senders at once, it works on events while binds of a burst wait. A
+queue that grows gets more senders, so that an event waits for some seconds at most."""
 MAX_QUEUED = 16_000
 """All senders are at work at 6,000 events. The other 10,000 are ten times the queue of kube-scheduler: a burst of binds is a
 burst of events, and events are small."""
