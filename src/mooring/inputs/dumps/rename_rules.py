@@ -179,6 +179,7 @@ _BY_RULE: tuple[tuple[Rule, str], ...] = (
         "capacity_multiplier device_multiplier max_unavailable maximum_volume_size min_available per_container per_pod "
         "quantity step valid_values",
     ),
+    (_empty, "provider_id"),
     (_drop, "data generate_name message network_data parameters"),
 )
 FIELDS: Mapping[str, Rule] = {field: rule for rule, fields in _BY_RULE for field in fields.split()}
