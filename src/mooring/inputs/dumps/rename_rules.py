@@ -129,7 +129,7 @@ _BY_RULE: tuple[tuple[Rule, str], ...] = (
         _name,
         "name uid container_name counter_set device device_class_name disk_uri expression iqn node_name "
         "nominated_node_name parent_composite_pod_group_name pd_name persistent_volume_name pod_group_name pool "
-        "provider_id resource_claim_name resource_claim_template_name runtime_class_name share_id string_value "
+        "resource_claim_name resource_claim_template_name runtime_class_name share_id string_value "
         "template_name "
         "volume_attributes_class_name volume_handle volume_name workload_name",
     ),
