@@ -77,7 +77,7 @@ def test_half_characters_are_sent_as_question_marks() -> None:
 
 
 def test_a_fault_of_an_answer_is_a_document_that_names_it(capsys: pytest.CaptureFixture[str]) -> None:
-    def broken(lines: BinaryIO) -> None:
+    def broken(lines: BinaryIO) -> dict[str, Any]:
         raise LookupError("x" * 600)
 
     told = f"LookupError: {'x' * 600}"[:500]
@@ -86,7 +86,7 @@ def test_a_fault_of_an_answer_is_a_document_that_names_it(capsys: pytest.Capture
 
 
 def test_a_lack_of_memory_is_left_to_the_process() -> None:
-    def broken(lines: BinaryIO) -> None:
+    def broken(lines: BinaryIO) -> dict[str, Any]:
         raise MemoryError
 
     with pytest.raises(MemoryError):
