@@ -50,7 +50,7 @@ def test_reasons_are_ranked_by_their_pods_and_the_oldest_is_the_example() -> Non
         wanting(name, "64", metadata={"creationTimestamp": f"2026-01-0{day}T00:00:00Z"})
         for name, day in (("late", 3), ("first", 1), ("next", 2))
     ]
-    gated = wanting("gated", "1", schedulingGates=[{"name": "example.com/wait"}])
+    gated = wanting("gated", "64", schedulingGates=[{"name": "example.com/wait"}])
     found = asked(*giants, gated, wanting("fits", "1"))
     assert reasons(found) == [
         ("Insufficient cpu", "NodeResourcesFit", 3, "first"),
