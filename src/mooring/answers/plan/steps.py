@@ -35,7 +35,7 @@ SINGLE = 60
 SHARES = (0.8, 0.5, 0.25)
 """How much of what the program proposes a step may have, where many nodes are to come."""
 SHARES_EVERY = 6
-"""So many levels lie between beginnings from which such steps are tried: each asks the core about most pods, and beginnings
+"""The number of levels between beginnings from which such steps are tried: each asks the core about most pods, and beginnings
 that are near each other lead to the same. For 300 pods on 5,000 nodes this was nine tenths of the work of a search."""
 TRIED_OFFERS = 4
 """How many offers are tried alone then, those first on which the program spends most."""

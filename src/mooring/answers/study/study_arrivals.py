@@ -15,7 +15,7 @@ from mooring.model.pod import Pod
 
 
 def fitted_load(given: TracePods, count: int, seed: int) -> TracePods:
-    """So many pods, drawn from those that are given; their names are numbered.
+    """Draws `count` pods from those that are given; their names are numbered.
 
     What a pod asks for and how long it runs are drawn together, so that large pods run as long as large pods did. Distances
     between arrivals are drawn from those of the given pods, so bursts stay bursts; a rate that rises and falls over the day

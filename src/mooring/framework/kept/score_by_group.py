@@ -34,8 +34,8 @@ MOST_GROUPS = 4096
 MOST_NEWS = 64
 """If more rows were touched since, all rows are grouped anew."""
 MOST_LISTED = 4096
-"""Of the best rows of a group, the first so many are listed: on an empty cluster of 1,000,000 nodes all rows of a group are
-equal, and a list of 333,000 takes 13 MB and 15 ms."""
+"""The largest number of best rows of a group that are listed: on an empty cluster of 1,000,000 nodes all rows of a group
+are equal, and a list of 333,000 takes 13 MB and 15 ms."""
 _NO_GROUP = -1
 """The group of rows that are not feasible."""
 _NO_RANK = -1
