@@ -15,6 +15,7 @@ from mooring.kit.clock import VirtualClock
 from mooring.model.pod import Pod
 from mooring.model.shape import PodPart, PodShape
 from mooring.scheduler.decide import DecideOptions, decide
+from mooring.scheduler.decision import DecisionError
 from mooring.state.scheduler_assembly import all_plugins, build_runners, build_scheduler
 
 ZONE = "topology.kubernetes.io/zone"
@@ -116,6 +117,63 @@ def test_a_skip_that_is_kept_follows_from_the_part_that_the_plugin_declares(aske
         assert read <= set(part.value)
     elif said == [SKIP_FOR_NOW]:
         assert read <= set(part.value) | OF_KIN
+
+
+BY_PART = [plugin for plugin in (*RUNNER.filters, *RUNNER.scores) if plugin.concerned_by is not None]
+
+
+@pytest.mark.parametrize("plugin", BY_PART, ids=[plugin.name for plugin in BY_PART])
+def test_whether_a_plugin_concerns_a_pod_follows_from_the_part_that_it_declares(plugin: Any) -> None:
+    read = recorded(POD, lambda context, _: plugin.concerns(SimpleNamespace(shape=context.shape)), slice(0, 8))
+    assert read <= set(plugin.concerned_by.value)
+
+
+def test_a_plugin_that_concerns_no_pod_of_a_shape_is_asked_about_none() -> None:
+    """NodeName goes by the pod itself; VolumeBinding and DynamicResources are out for all pods without storage and claims."""
+    runner = build_runners(config.default())["default-scheduler"]
+
+    def asked_next(pod: Pod) -> tuple[set[str], set[str]]:
+        decide(runner, pod, CLUSTER, DecideOptions())
+        memo = runner.kept.memo(runner, pod.shape, CLUSTER.nodes)
+        assert memo.pre_filter_outcomes is not None and memo.pre_score_outcomes is not None
+        filters, scores = memo.pre_filter_outcomes.asked_next, memo.pre_score_outcomes.asked_next
+        return {plugin.name for _, plugin in filters}, {plugin.name for _, plugin in scores}
+
+    filters, scores = asked_next(a_pod(cpu="1"))
+    assert "NodeName" in filters
+    assert not {"VolumeBinding", "DynamicResources"} & (filters | scores)
+    filters, scores = asked_next(a_pod(cpu="1", requests={"example.com/gpu": 1}))
+    assert "DynamicResources" in filters & scores and "VolumeBinding" not in filters | scores
+
+
+class SaysNothing(ScorePlugin):
+    """Fails to say whether it concerns a pod: it is named in each attempt, as if nothing were kept."""
+
+    name = "SaysNothing"
+    concerned_by = PodPart.REQUESTS
+
+    @classmethod
+    def concerns(cls, pod: Pod) -> bool:
+        raise KeyError(pod.name)
+
+    def score(self, context: SchedulingContext, rows: Rows) -> Scores | None:
+        return None
+
+
+def test_a_plugin_that_fails_to_say_whom_it_concerns_is_named_in_each_attempt() -> None:
+    registry = all_plugins()
+    registry.register_factory("SaysNothing", SaysNothing)
+    profile = {"plugins": {"score": {"enabled": [{"name": "SaysNothing"}]}}}
+    configured = config.from_object(
+        {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration", "profiles": [profile]}
+    )
+    runner = build_runners(configured, registry)["default-scheduler"]
+    for name in ("one", "two"):
+        decision = decide(runner, a_pod(name, cpu="1"), CLUSTER, DecideOptions())
+        assert isinstance(decision, DecisionError)
+        assert decision.error.startswith(
+            f"running Score plugins: plugin \"SaysNothing\" failed with: KeyError: '{name}'"
+        )
 
 
 def test_skips_are_kept_for_pods_without_rules_about_other_pods() -> None:

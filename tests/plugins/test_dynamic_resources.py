@@ -7,20 +7,25 @@ import numpy as np
 import pytest
 
 from build import a_cluster, a_node, a_pod
+from build_storage import a_claim as a_bound_claim
+from build_storage import a_volume
 from device_building import DRIVER, a_claim, a_class, a_device, a_slice, an_allocation, an_ask, claiming
 from mooring.cluster.cluster import Cluster
+from mooring.drivers.simulated_driver import Driver
+from mooring.framework import config
 from mooring.framework.config.args import DynamicResourcesArgs
 from mooring.framework.config.durations import Duration
 from mooring.framework.contract.context import SchedulingContext
 from mooring.framework.contract.intents import Intent, Write
 from mooring.framework.contract.points import Handle, SchedulerServices
-from mooring.framework.contract.status import SKIP, PluginError, Rejection, final
-from mooring.kit.clock import NS_PER_S
+from mooring.framework.contract.status import SKIP_SHAPE, PluginError, Rejection, final
+from mooring.kit.clock import NS_PER_S, VirtualClock
 from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
 from mooring.plugins.devices.allocation import is_prepared
 from mooring.plugins.devices.device_claims import ClaimState
 from mooring.plugins.devices.dynamic_resources import DynamicResources
+from mooring.state.scheduler_assembly import all_plugins, build_scheduler
 from volume_asking import a_context, verdicts
 
 NOW_NS = 1_769_904_000 * NS_PER_S
@@ -96,7 +101,7 @@ def test_pods_wait_for_their_claims(pod: Pod, items: list[KubeObject], text: str
 def test_pods_without_claims_are_left_alone() -> None:
     context = a_context(a_world(), a_pod())
     plugin = a_plugin()
-    assert plugin.pre_filter(context) is SKIP
+    assert plugin.pre_filter(context) is SKIP_SHAPE
     assert plugin.score(context, slice(0, 2)) is None
     assert plugin.reserve(context, "a") is None
     assert plugin.pre_bind(context, "a") is None
@@ -316,8 +321,32 @@ def test_no_claims_give_way() -> None:
 
 def test_an_attempt_that_ended_before_is_an_error() -> None:
     failure: Any = _Failure(a_context(a_world(), a_pod()))
+    failure.context.unreached = ["DynamicResources"]
     with pytest.raises(PluginError, match="^not found$"):
         a_plugin().post_filter(failure)
+
+
+def test_pods_of_one_shape_differ_in_whether_an_attempt_ended_before() -> None:
+    """Parity: PostFilter fails where PreFilter of VolumeBinding ended the attempt, also if an earlier pod of the shape came
+    as far as this plugin, which skipped it."""
+    clock = VirtualClock(NOW_NS)
+    driver = Driver(clock, build_scheduler(config.default(), clock, all_plugins()), with_versions=True)
+    for item in (a_node("n", cpu="1"), a_volume("pv"), a_bound_claim("there", volume="pv")):
+        driver.create(item)
+
+    def says(name: str, claim: str) -> str | None:
+        volumes = [{"name": "v", "persistentVolumeClaim": {"claimName": claim}}]
+        driver.create(a_pod(name, schedulerName="default-scheduler", cpu="2", volumes=volumes))
+        driver.settle()
+        pod = driver.objects["Pod", f"default/{name}"]
+        assert isinstance(pod, Pod)
+        assert pod.status.conditions
+        return pod.status.conditions[0].message
+
+    assert "1 Insufficient cpu" in (says("first", "there") or "")
+    missing = '0/1 nodes are available: persistentvolumeclaim "gone" not found. not found'
+    assert says("second", "gone") == missing
+    assert "1 Insufficient cpu" in (says("third", "there") or "")
 
 
 # ---- what nodes are worth

@@ -104,6 +104,7 @@ def shape_of(pod: SpecAndStatus, annotations: Mapping[str, str] | None = None) -
             spec.host_users,
             [volume.image.reference for volume in volumes if volume.image] if volumes else (),
             volumes is not None and has_storage(spec),
+            bool(spec.resource_claims),
             status,
             read_annotations,
         )
@@ -146,7 +147,10 @@ class PodPart(Enum):
     NODE_SELECTION = ("node_selector", "required_nodes", "preferred_nodes", "node_affinity")
     IMAGES = ("images",)
     PORTS = ("host_ports",)
-    REQUESTS = ("request", "exact_request", "score_request", "held", "exact_held", "has_extended_requests")
+    REQUESTS = (
+        *("request", "exact_request", "score_request", "held", "exact_held"),
+        *("has_extended_requests", "has_resource_claims"),
+    )
     SPREAD = ("spread_constraints", "spread_label_keys")
     POD_TERMS = ("terms",)
     STORAGE = ("has_storage",)
@@ -202,6 +206,7 @@ class PodShape:
         """The annotations that a plugin declares as a part of the shape (`Plugin.shape_annotations`)."""
         self._key = key
         self.has_storage = spec.volumes is not None and has_storage(spec)
+        self.has_resource_claims = bool(spec.resource_claims)
         self._shape_parts: dict[PodPart, ShapePart] = {PodPart.WHOLE: ShapePart()}
 
     def __del__(self, shapes: "dict[bytes, ref[PodShape]]" = interned_shapes) -> None:
@@ -402,8 +407,11 @@ def _node_selection(shape: PodShape) -> Hashable:
 
 
 def _requests(shape: PodShape) -> Hashable:
-    """Where scoring counts what is requested and no resize is under way, all follows from the request."""
+    """Where scoring counts what is requested and no resize is under way, all follows from the request. Names of claims
+    are no part of the shape: pods made from one template have claims of their own."""
     request = shape.request
+    if shape.has_resource_claims:
+        return _encode((request, shape.score_request, shape.held, repr(shape.exact_request), "claims"))
     if shape.exact_request is not request:
         return _encode((request, shape.score_request, shape.held, repr(shape.exact_request)))
     if shape.score_request is request and (shape.is_plain or shape.held == doubled(request)):

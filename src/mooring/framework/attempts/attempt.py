@@ -17,6 +17,7 @@ from mooring.framework.contract.points import (
     Codes,
     FilterPlugin,
     NodeNames,
+    Plugin,
     PreFilterExtensions,
     Reads,
     Rows,
@@ -109,21 +110,18 @@ class ScoreCard(msgspec.Struct, eq=False):
     by_plugin: dict[str, Scores] = msgspec.field(default_factory=dict)
 
 
-class Attempt:
+class Attempt(PrePoints):
     """One attempt: call pre_filter, filter and score, in this order."""
 
-    __slots__ = ("_is_prepared", "_memo", "_no_filter", "_no_score", "_pre_points", "context", "runner")
+    __slots__ = ("_is_prepared", "_no_filter", "_no_score")
 
     def __init__(self, runner: PreparedProfile, context: SchedulingContext, memo: ShapeMemo) -> None:
-        self.runner = runner
-        self.context = context
-        self._memo = memo
+        super().__init__(runner, context, memo)
         self._is_prepared = False
         """Whether PreFilter ran to its end, so that filters have the state that they read."""
         self._no_filter: frozenset[str] = _NONE
         self._no_score: frozenset[str] = _NONE
         """The plugins that skip Filter and Score."""
-        self._pre_points = PrePoints(runner, context, memo)
 
     # ---- PreFilter
 
@@ -132,11 +130,11 @@ class Attempt:
         or the rejection of the pod. Parity: a plugin that says Unschedulable does not stop the plugins after it,
         UnschedulableAndUnresolvable does."""
         memo, narrowing, is_settled = self._memo, Narrowing(), True
-        known = memo.pre_filter_outcomes or self._pre_points.outcomes("PreFilter")
+        known = memo.pre_filter_outcomes or self._outcomes("PreFilter")
         self._no_filter = known.skipped
         refused: PodRejected | None = None
         for plugin, part, said in known.answers:
-            outcome = said if said is not ASK else self._pre_points.ask("PreFilter", plugin, part)
+            outcome = said if said is not ASK else self._ask("PreFilter", plugin, part)
             if outcome is None:
                 continue
             if outcome in SKIPS:
@@ -145,10 +143,12 @@ class Attempt:
             elif isinstance(outcome, NodeNames):
                 empty = _narrow(narrowing, outcome.names, plugin.name)
                 if empty is not None:
+                    self._end_before(plugin)
                     return empty
             elif isinstance(outcome, Rejection):
                 refused = PodRejected(outcome.by(plugin.name), frozenset((plugin.name,)))
                 if outcome.code is Code.UnschedulableAndUnresolvable:
+                    self._end_before(plugin)
                     return refused
                 if outcome.code is not Code.Unschedulable:
                     raise AttemptError(f'running PreFilter plugin "{plugin.name}": {outcome.message}')
@@ -157,9 +157,14 @@ class Attempt:
             else:
                 raise AttemptError(f'running PreFilter plugin "{plugin.name}": unexpected answer {outcome!r}')
         if memo.pre_filter_outcomes is None:
-            memo.settle_filters(known if is_settled else self._pre_points.outcomes("PreFilter"))
+            memo.settle_filters(known if is_settled else self._outcomes("PreFilter"))
         self._is_prepared = True
         return refused or narrowing
+
+    def _end_before(self, plugin: Plugin) -> None:
+        """The attempt ends at PreFilter of a plugin: note those that come after it."""
+        names = [each.name for each in self.runner.profile.pre_filters]
+        self.context.unreached = names[names.index(plugin.name) + 1 :]
 
     # ---- Filter
 
@@ -424,17 +429,17 @@ class Attempt:
         """Run PreScore and note the plugins that skip Score. Kept answers are used where the shape decides them. Raises
         AttemptError if a plugin failed."""
         memo, is_settled = self._memo, True
-        known = memo.pre_score_outcomes or self._pre_points.outcomes("PreScore")
+        known = memo.pre_score_outcomes or self._outcomes("PreScore")
         self._no_score = known.skipped
         for plugin, part, said in known.answers:
-            outcome = said if said is not ASK else self._pre_points.ask("PreScore", plugin, part, feasible)
+            outcome = said if said is not ASK else self._ask("PreScore", plugin, part, feasible)
             if outcome in SKIPS:
                 self._no_score = _with(self._no_score, plugin.name)
                 is_settled = is_settled and outcome is not SKIP_SHAPE
             elif isinstance(outcome, AttemptError):
                 raise outcome
         if memo.pre_score_outcomes is None:
-            memo.settle_scores(known if is_settled else self._pre_points.outcomes("PreScore"))
+            memo.settle_scores(known if is_settled else self._outcomes("PreScore"))
 
     def _scores_of(self, index: int, plugin: ScorePlugin, feasible: FeasibleRows) -> Scores | int:
         """Get the scores of a plugin, normalized and checked. It is one number if it is the same for all nodes."""

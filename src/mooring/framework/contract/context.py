@@ -3,7 +3,7 @@
 PostFilter plugins are handed a `FitError`, which has the context.
 """
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Collection, Hashable, Mapping
 from typing import Any, ClassVar, Protocol, TypeVar, cast
 
 import numpy as np
@@ -110,7 +110,7 @@ class SchedulingContext:
     """The context of an attempt. `seed` decides ties; `nodes` is the node table of `cluster`, or a copy of it in a
     what-if."""
 
-    __slots__ = ("_kept", "caller", "cluster", "nodes", "pod", "seed", "shape", "state", "wrap")
+    __slots__ = ("_kept", "caller", "cluster", "nodes", "pod", "seed", "shape", "state", "unreached", "wrap")
 
     is_resize: ClassVar[bool] = False
     """Whether the attempt is about a pod on a node whose resize was deferred (`ResizeContext`)."""
@@ -124,6 +124,8 @@ class SchedulingContext:
         self.nodes = cluster.nodes
         self.seed = seed
         self.state = CycleState()
+        self.unreached: Collection[str] = ()
+        """The PreFilter plugins that were not asked, because one before them ended the attempt."""
         self.caller = caller
         """Told of every extension point of this attempt, its binding cycle included."""
         self.wrap = caller.wrap_for(seed)

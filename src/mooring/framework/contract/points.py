@@ -191,6 +191,10 @@ class Plugin(ABC):
         """
         return None
 
+    concerned_by: ClassVar[PodPart | None] = None
+    """The part of the shape that `concerns` follows from, so that it is asked once for all pods with this part; None: it
+    is asked about each pod."""
+
     @classmethod
     def concerns(cls, pod: Pod) -> bool:
         """Whether there is anything to filter or score for this pod: a cheap way out for plugins that most pods do not need.

@@ -37,6 +37,11 @@ def concerns(plugin: P, context: SchedulingContext, doing: Callable[[P], str]) -
         raise AttemptError(f"{doing(plugin)}: {describe(fault)}") from fault
 
 
+def pre_filtering(plugin: Plugin) -> str:
+    """Upstream's words for what fails when a PreFilter does."""
+    return f'running PreFilter plugin "{plugin.name}"'
+
+
 def filtering(plugin: FilterPlugin) -> str:
     """Upstream's words for what fails when a filter does."""
     return f'running "{plugin.name}" filter plugin'

@@ -48,8 +48,8 @@ class ShapeOutcomes(msgspec.Struct, frozen=True):
     answers: tuple[tuple[Any, PodPart, Any], ...]
     """The other plugins that may say something, the part of the shape that they go by, and what they say, or ASK."""
     asked_next: tuple[tuple[int, Any], ...]
-    """The plugins of the next point (Filter or Score) that do not skip and whose answers are not kept, with their place in
-    the order."""
+    """The plugins of the next point (Filter or Score) that do not skip, may concern the pod, and whose answers are not kept,
+    with their place in the order."""
     kept: tuple[int, ...]
     """The places of the parts whose kept filters or scores have a say."""
     kept_by_row: tuple[int, ...]
@@ -99,6 +99,7 @@ class OutcomeBook:
         """Combine the answers for the parts of a shape: the plugins that skip, those that answered, those that are to be
         asked, and the parts whose kept filters or scores count."""
         skipped = frozenset[str]().union(*(said.skipped for said in outcomes))
+        unasked = skipped.union(*(said.unconcerned for said in outcomes))
         answers: list[tuple[int, Any, PodPart, Any]] = [
             (index, plugin, questions.part, answer)
             for questions, said in zip(self._parts, outcomes, strict=True)
@@ -110,7 +111,7 @@ class OutcomeBook:
         return ShapeOutcomes(
             skipped,
             tuple(answer[1:] for answer in answers),
-            tuple((index, plugin) for index, plugin in self._asked_next if plugin.name not in skipped),
+            tuple((index, plugin) for index, plugin in self._asked_next if plugin.name not in unasked),
             tuple(kept),
             tuple(place for place in kept if not self._parts[place].follows_nodes),
         )

@@ -65,6 +65,9 @@ class PartQuestions:
     """The scores that need nothing but adding up."""
     normalized: tuple[KeptQuestion, ...] = ()
     """The scores that depend on those of other nodes."""
+    concerned: tuple[tuple[Plugin, ...], tuple[Plugin, ...]] = ((), ())
+    """The filters and the scores that are asked in each attempt, and for which the part alone may say that they do not
+    concern a pod."""
     owner: object = None
     """Profiles whose questions have the same owner get the same answers, and share them."""
 
@@ -252,13 +255,22 @@ class PartOutcomes(msgspec.Struct, frozen=True, eq=False):
 
     skipped: frozenset[str] = frozenset()
     """The plugins that skip Filter or Score."""
+    unconcerned: frozenset[str] = frozenset()
+    """The plugins of Filter or Score that do not skip, and do not concern any pod with this part (`concerned_by`)."""
     others: tuple[tuple[int, Plugin, Any], ...] = ()
     """Plugins with any other answer than None or a skip: their place in the order, the plugin, and the answer."""
 
 
 @lru_cache(maxsize=1024)
-def outcomes_of_skips(skipped: frozenset[str]) -> PartOutcomes:
-    return PartOutcomes(skipped)
+def outcomes_of_skips(skipped: frozenset[str], unconcerned: frozenset[str]) -> PartOutcomes:
+    return PartOutcomes(skipped, unconcerned)
+
+
+def outcomes_of(
+    skipped: frozenset[str], unconcerned: frozenset[str], others: tuple[tuple[int, Plugin, Any], ...]
+) -> PartOutcomes:
+    """Outcomes with these answers, interned where that is possible."""
+    return PartOutcomes(skipped, unconcerned, others) if others else outcomes_of_skips(skipped, unconcerned)
 
 
 KeptOfPart = dict[ShapePart, "PartMemo"]
@@ -308,8 +320,7 @@ class PartMemo:
         """A plugin that may be asked about more skips all pods with this part."""
         before = self.outcomes[point]
         assert before is not None, "the plugins that go by the part alone are asked first"
-        skipped = before.skipped | {plugin}
-        self.outcomes[point] = PartOutcomes(skipped, before.others) if before.others else outcomes_of_skips(skipped)
+        self.outcomes[point] = outcomes_of(before.skipped | {plugin}, before.unconcerned, before.others)
 
     def settle_filters(self, skipped: frozenset[str]) -> None:
         """Fix which filters have a say: PreFilter was asked, and would always say the same."""

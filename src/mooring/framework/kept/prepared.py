@@ -17,7 +17,15 @@ from mooring.framework.contract.plugin_caller import PluginCaller
 from mooring.framework.contract.points import Plugin, Reads, Rows, ScorePlugin
 from mooring.framework.contract.status import SKIP, SKIP_FOR_NOW, SKIP_SHAPE, SKIPS, describe
 from mooring.framework.contract.totals_point import TotalsPlugin
-from mooring.framework.kept.asking import AttemptError, ask_filter, ask_filter_row, ask_score, ask_score_row
+from mooring.framework.kept.asking import (
+    AttemptError,
+    ask_filter,
+    ask_filter_row,
+    ask_score,
+    ask_score_row,
+    concerns,
+    pre_filtering,
+)
 from mooring.framework.kept.feasible import PASSED, FeasibleRows
 from mooring.framework.kept.memo import OutcomeBook, ShapeMemo, ShapeOutcomes
 from mooring.framework.kept.part_memo import (
@@ -29,7 +37,7 @@ from mooring.framework.kept.part_memo import (
     PartOutcomes,
     PartQuestions,
     integers_for,
-    outcomes_of_skips,
+    outcomes_of,
 )
 from mooring.framework.kept.score_by_group import ScoreByGroup
 from mooring.framework.kept.score_by_value import ScoreByValue
@@ -136,7 +144,7 @@ class PreparedProfile:
         ]
         """The PreFilter and PreScore plugins whose answer depends on more than the shape, with the part of it that a skip
         may follow from."""
-        named = {part for _, _, part in self.asked}
+        named = {part for _, _, part in self.asked} | {each.concerned_by for each in (*self.filters, *self.scores)}
         questions = [self._questions_about(part) for part in PodPart]
         self.parts = tuple(each for each in questions if each.is_any or each.part in named)
         """Questions whose answers are kept, by part of the shape."""
@@ -196,6 +204,7 @@ class PreparedProfile:
             tuple(filters),
             tuple(question for question in scores if not question.normalizes),
             tuple(question for question in scores if question.normalizes),
+            (_concerned(self.filters, self.filter_reads, part), _concerned(self.scores, self.score_reads, part)),
             self._owner(part, [*filters, *scores], (*pre_filters, *pre_scores)),
         )
 
@@ -246,6 +255,15 @@ def _fixed(plugins: Iterable[Plugin], method: str, part: PodPart) -> tuple[tuple
     )
 
 
+def _concerned(plugins: Sequence[Plugin], reads: Sequence[Reads], part: PodPart) -> tuple[Plugin, ...]:
+    """The plugins whose answers are not kept, and that this part of a shape may show to have no say."""
+    return tuple(
+        plugin
+        for plugin, what in zip(plugins, reads, strict=True)
+        if what is Reads.CLUSTER and plugin.concerned_by is part
+    )
+
+
 def _asked(plugins: Iterable[Plugin], method: str) -> tuple[tuple[int, Plugin, PodPart], ...]:
     return tuple(
         (index, plugin, _declared_part(plugin, method))
@@ -285,71 +303,77 @@ def _reads_of(plugin: Plugin, method: str, before: str) -> Reads:
 
 
 class PrePoints:
-    """The plugins of PreFilter and PreScore in one attempt."""
+    """Asks the plugins of PreFilter and PreScore in one attempt."""
 
-    __slots__ = ("_context", "_labels_and_controller", "_memo", "_runner")
+    __slots__ = ("_labels_and_controller", "_memo", "context", "runner")
 
     def __init__(self, runner: PreparedProfile, context: SchedulingContext, memo: ShapeMemo) -> None:
-        self._runner = runner
-        self._context = context
+        self.runner = runner
+        self.context = context
         self._memo = memo
         self._labels_and_controller: tuple[Any, ...] | None = None
 
-    def outcomes(self, point: str) -> ShapeOutcomes:
+    def _outcomes(self, point: str) -> ShapeOutcomes:
         """Return the answers of the plugins of a point for pods of this shape. Plugins are asked here if a part of the shape
         decides their answer and the answer is not kept yet."""
-        book = self._runner.pre_filter_book if point == "PreFilter" else self._runner.pre_score_book
+        book = self.runner.pre_filter_book if point == "PreFilter" else self.runner.pre_score_book
         place = book.point
         return book.find([part.outcomes[place] or self._ask_about(point, place, part) for part in self._memo.parts])
 
     def _ask_about(self, point: str, place: int, part: PartMemo) -> PartOutcomes:
         """Ask the plugins whose answer this part decides."""
         questions = part.questions
-        said = self._fixed_outcomes(point, questions.pre_filters if place == PRE_FILTER else questions.pre_scores)
+        said = self._fixed_outcomes(
+            point, questions.pre_filters if place == PRE_FILTER else questions.pre_scores, questions.concerned[place]
+        )
         if not said.others or not any(isinstance(answer, AttemptError) for _, _, answer in said.others):
             part.outcomes[place] = said  # otherwise the next attempt asks again
         return said
 
-    def ask(self, point: str, plugin: Any, part: PodPart, feasible: FeasibleRows | None = None) -> Any:
+    def _ask(self, point: str, plugin: Any, part: PodPart, feasible: FeasibleRows | None = None) -> Any:
         """Ask a plugin whose answer depends on more than the shape, unless it is known to skip. `part` is the one that a
         skip may follow from; `feasible` is for PreScore."""
-        if feasible is None and plugin.is_asked_if_concerned and not plugin.concerns(self._context.pod):
+        if feasible is None and plugin.is_asked_if_concerned and not concerns(plugin, self.context, pre_filtering):
             return None
         kept = self._memo.part(part)
         skip = plugin.name, point, self._labels_and_controller or self._kind_of_pod()
-        if skip in kept.skips_for_now and kept.skips_for_now[skip] == plugin.version(self._context.cluster):
+        if skip in kept.skips_for_now and kept.skips_for_now[skip] == plugin.version(self.context.cluster):
             return SKIP
         outcome = self._call(point, plugin, None if feasible is None else self._rows_for(plugin, feasible))
         if outcome is SKIP_SHAPE:
             kept.keep_skip(PRE_FILTER if point == "PreFilter" else PRE_SCORE, plugin.name)
         elif outcome is SKIP_FOR_NOW:
-            kept.keep_skip_for_now(skip, plugin.version(self._context.cluster))
+            kept.keep_skip_for_now(skip, plugin.version(self.context.cluster))
         return outcome
 
     def _rows_for(self, plugin: Any, feasible: FeasibleRows) -> Rows:
         if not plugin.needs_feasible and feasible.are_most:
-            return slice(0, self._context.nodes.height)
+            return slice(0, self.context.nodes.height)
         return feasible.rows
 
-    def _fixed_outcomes(self, point: str, plugins: tuple[tuple[int, Any], ...]) -> PartOutcomes:
+    def _fixed_outcomes(
+        self, point: str, plugins: tuple[tuple[int, Any], ...], concerned: tuple[Plugin, ...]
+    ) -> PartOutcomes:
         """Ask the plugins whose answers depend on one part alone. An error is an answer too, because an earlier plugin may
-        end the attempt before it matters."""
+        end the attempt before it matters. Of a plugin that fails to say whether it concerns the pod, Filter or Score
+        tells."""
         skipped, others = [], []
         for index, plugin in plugins:
             try:
-                said = self._call(point, plugin, slice(0, self._context.nodes.height))
+                said = self._call(point, plugin, slice(0, self.context.nodes.height))
             except AttemptError as fault:
                 said = fault
             if said in SKIPS:
                 skipped.append(plugin.name)
             elif said is not None:
                 others.append((index, plugin, said))
-        return PartOutcomes(frozenset(skipped), tuple(others)) if others else outcomes_of_skips(frozenset(skipped))
+        unconcerned = frozenset(each.name for each in concerned if not _may_concern(each, self.context.pod))
+        return outcomes_of(frozenset(skipped), unconcerned, tuple(others))
 
     def _kind_of_pod(self) -> tuple[Any, ...]:
         """The properties of a pod, beside its shape, that SKIP_FOR_NOW may depend on: its labels and its controller."""
         if self._labels_and_controller is None:
-            pod = self._context.pod
+            pod = self.context.pod
             owner = pod.controller()
             controller = (owner.api_version, owner.kind, owner.name) if owner else None
             self._labels_and_controller = (pod.label_set, controller)
@@ -357,12 +381,19 @@ class PrePoints:
 
     def _call(self, point: str, plugin: Any, rows: Rows | None) -> Any:
         """Call PreFilter or PreScore of a plugin. Raises AttemptError with upstream's text if the plugin raises."""
-        wrap = self._context.wrap
+        wrap = self.context.wrap
         try:
             if point == "PreFilter":
-                if self._context.is_resize and plugin.skips_resizes:
+                if self.context.is_resize and plugin.skips_resizes:
                     return SKIP
-                return wrap(point, plugin.name, plugin.pre_filter)(self._context)
-            return wrap(point, plugin.name, plugin.pre_score)(self._context, rows)
+                return wrap(point, plugin.name, plugin.pre_filter)(self.context)
+            return wrap(point, plugin.name, plugin.pre_score)(self.context, rows)
         except Exception as fault:
             raise AttemptError(f'running {point} plugin "{plugin.name}": {describe(fault)}') from fault
+
+
+def _may_concern(plugin: Plugin, pod: Pod) -> bool:
+    try:
+        return plugin.concerns(pod)
+    except Exception:  # a plugin may raise anything: it is asked in each attempt, and named if it fails there too
+        return True

@@ -23,7 +23,7 @@ from mooring.framework.contract import points
 from mooring.framework.contract.context import DEVICE_RESOURCES, DEVICE_TOTALS, KEPT_ONLY, FitError, SchedulingContext
 from mooring.framework.contract.events import Registration
 from mooring.framework.contract.group_points import GroupFitError, GroupSearch, PodGroupPostFilterPlugin
-from mooring.framework.contract.status import SKIP, PluginError, Rejection, Skip, curable, final
+from mooring.framework.contract.status import SKIP, SKIP_SHAPE, PluginError, Rejection, Skip, curable, final
 from mooring.kit.clock import NS_PER_S
 from mooring.model.devices import DeviceClass, ResourceClaim
 from mooring.model.pod import Pod
@@ -96,6 +96,7 @@ class DynamicResources(
     needs = tuple(points.Need(point, "preFilter", "not found") for point in ("filter", "score", "reserve", "preBind"))
     skips_resizes = True
     is_same_in_all_profiles = True
+    concerned_by = PodPart.REQUESTS
 
     def __init__(self, args: Any, handle: points.Handle) -> None:
         chosen = args if isinstance(args, DynamicResourcesArgs) else DynamicResourcesArgs()
@@ -116,7 +117,22 @@ class DynamicResources(
 
     @classmethod
     def concerns(cls, pod: Pod) -> bool:
-        return bool(pod.spec.resource_claims) or pod.shape.has_extended_requests
+        return pod.shape.has_resource_claims or pod.shape.has_extended_requests
+
+    def _state(self, context: SchedulingContext) -> ClaimState | None:
+        """The state that PreFilter left. It is not asked about pods of shapes that it skips; None if it was left out, or did
+        not come to this plugin."""
+        state: ClaimState | None = context.state.find(self.name)
+        if state is None and not context.is_resize and self.name not in context.unreached:
+            return _NO_CLAIMS
+        return state
+
+    def _read(self, context: SchedulingContext) -> ClaimState:
+        """Raises PluginError if there is none."""
+        state = self._state(context)
+        if state is None:
+            raise PluginError("not found")
+        return state
 
     # ---- are the claims there?
 
@@ -132,8 +148,10 @@ class DynamicResources(
 
     @points.reads(points.Reads.CLUSTER, PodPart.REQUESTS)
     def pre_filter(self, context: SchedulingContext) -> Rejection | Skip | None:
-        """Find the claims and check what no node can cure. SKIP for pods without claims and without resources that
-        devices serve."""
+        """Find the claims and check what no node can cure. Pods without claims and without resources that devices serve are
+        skipped."""
+        if not (context.shape.has_resource_claims or context.shape.has_extended_requests):
+            return SKIP_SHAPE
         context.state.write(self.name, _NO_CLAIMS)
         try:
             claims = claims_of(context.pod, context.cluster.claims) if context.pod.spec.resource_claims else []
@@ -167,7 +185,7 @@ class DynamicResources(
 
     def filter(self, context: SchedulingContext, rows: points.Rows) -> points.Codes | None:
         """Rows without devices for the claims, or on which allocated claims cannot be used."""
-        state: ClaimState = context.state.read(self.name)
+        state = self._read(context)
         nodes, classes = context.cluster.nodes, context.cluster.serving_classes
         asked: RowArray = np.arange(nodes.height)[rows]
         codes = np.zeros(len(asked), np.int64)
@@ -258,8 +276,7 @@ class DynamicResources(
 
     def post_filter(self, failure: FitError) -> points.NoRoom:
         """Parity: when a PreFilter plugin before this one ended the attempt there is no state, and that is an error."""
-        state: ClaimState = failure.context.state.read(self.name)
-        return free_devices(failure.context, state, self._services)
+        return free_devices(failure.context, self._read(failure.context), self._services)
 
     def pod_group_post_filter(self, failure: GroupFitError) -> GroupSearch:
         """Parity: groups of groups, and groups with topology constraints, are not helped. If no member came to PreFilter of
@@ -268,7 +285,7 @@ class DynamicResources(
         has_constraints = self._tries_placements and failure.group.spec.scheduling_constraints is not None
         if failure.name.is_composite or has_constraints:
             return curable()
-        states = [None if context is None else context.state.find(self.name) for context in failure.contexts]
+        states = [None if context is None else self._state(context) for context in failure.contexts]
         if all(state is None for state in states):
             raise PluginError("not found")
         return free_for_group(failure, states, self._services)
@@ -278,7 +295,7 @@ class DynamicResources(
     def score(self, context: SchedulingContext, rows: points.Rows) -> points.Scores | None:
         """8 for the first alternative of a request, 1 less for each further one; claims that have their devices count
         the same."""
-        state: ClaimState = context.state.read(self.name)
+        state = self._read(context)
         if not state or not state.is_filtered:
             return None
         asked: RowArray = np.arange(context.cluster.nodes.height)[rows]
@@ -318,7 +335,7 @@ class DynamicResources(
         return taken
 
     def has_binding_work(self, context: SchedulingContext) -> bool:
-        return context.state.find(self.name) is not _NO_CLAIMS
+        return self._state(context) is not _NO_CLAIMS
 
     def _chosen(
         self, context: SchedulingContext, state: ClaimState, node_name: str
@@ -335,7 +352,7 @@ class DynamicResources(
 
         The choice is the one that Filter found, unless claims changed since: then it is searched again for this node.
         """
-        state: ClaimState = context.state.read(self.name)
+        state = self._read(context)
         if not state:
             return None
         for index in state.shared:
@@ -366,7 +383,7 @@ class DynamicResources(
 
     def pre_bind(self, context: SchedulingContext, node_name: str) -> points.Work | Rejection | None:
         """The writes and the waiting, as work that the driver does."""
-        state: ClaimState = context.state.read(self.name)
+        state = self._read(context)
         if not state:
             return None
         timeout_ns = self._binding_timeout_ns if self._features.binding_conditions else None

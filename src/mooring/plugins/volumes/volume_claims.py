@@ -10,6 +10,7 @@ from mooring.framework.contract.events import Change, EventKeys
 from mooring.framework.contract.points import FilterPlugin
 from mooring.framework.contract.status import PluginError, Rejection, final
 from mooring.model.pod import Pod
+from mooring.model.shape import PodPart
 from mooring.model.storage import WAIT_FOR_FIRST_CONSUMER, PersistentVolumeClaim
 from mooring.model.volumes import LOST, ClaimName, claim_names, is_fully_bound, named_claims, ownership_fault
 
@@ -19,9 +20,11 @@ class VolumePlugin(FilterPlugin):
 
     is_same_in_all_profiles = True
 
+    concerned_by = PodPart.STORAGE
+
     @classmethod
     def concerns(cls, pod: Pod) -> bool:
-        return bool(pod.spec.volumes)
+        return pod.shape.has_storage
 
     def counted_rows(self, context: SchedulingContext, tallies: PodTallies) -> Mask:
         """Pods without volumes of their own make no difference: neither to limits, nor to claims and disks in use."""
