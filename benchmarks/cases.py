@@ -10,9 +10,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-HERE = Path(__file__).parent
-WRITER = HERE.parent / "tests" / "conformance" / "workloads.py"
-MORE = HERE / "workloads_more.py"
+ROOT = Path(__file__).parent.parent
+WRITERS = ("benchmarks", "tests/conformance")
+"""The folders of a tree that have the scripts."""
 MORE_KINDS = (
     *("selectors", "exclusive", "exclusions", "preemption", "preemptors"),
     *("gangs", "gang-racks", "group-preemption", "whole-groups"),
@@ -32,23 +32,25 @@ class Workload:
     queue: bool = False
     """Whether queue, cache and events are in the measured loop."""
 
-    @property
-    def writer(self) -> list[str]:
-        """The command that writes the scenario to standard output."""
+    def writer(self, root: Path = ROOT) -> list[str]:
+        """The command that writes the scenario to standard output, with a script of this tree."""
         family, _, name = self.kind.partition("-")
+        benchmarks, conformance = (root / folder for folder in WRITERS)
         if family in ("volumes", "devices"):
-            script, amounts = HERE / f"workloads_{family}.py", (self.nodes, self.pending)
+            script, amounts = benchmarks / f"workloads_{family}.py", (self.nodes, self.pending)
             return [sys.executable, str(script), name, *map(str, amounts)]
         templates = (self.templates,) if self.templates else ()
-        script = MORE if self.kind in MORE_KINDS or templates else WRITER
+        script = (
+            benchmarks / "workloads_more.py" if self.kind in MORE_KINDS or templates else conformance / "workloads.py"
+        )
         amounts = (self.nodes, self.placed, self.pending, *templates)
         return [sys.executable, str(script), self.kind, *map(str, amounts)]
 
-    def write(self, folder: Path) -> Path:
+    def write(self, folder: Path, root: Path = ROOT) -> Path:
         """Write the scenario into a folder."""
         scenario = folder / "scenario.json"
         with scenario.open("wb") as out:
-            subprocess.run(self.writer, stdout=out, check=True)
+            subprocess.run(self.writer(root), stdout=out, check=True)
         return scenario
 
     def __str__(self) -> str:
