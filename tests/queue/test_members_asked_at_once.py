@@ -1,7 +1,9 @@
 """One member of a PodGroup is asked about for all: by the gates, and by queueing hints. The twin asks about each of them."""
 
+import sys
 from collections.abc import Sequence
 from random import Random
+from types import FrameType
 
 import msgspec
 from hypothesis import given
@@ -10,7 +12,10 @@ from hypothesis import strategies as st
 from gangs import GangWorld, a_group, a_member
 from mooring.framework.attempts.observing_callers import is_sampled
 from mooring.framework.contract.events import Registration
+from mooring.framework.contract.points import PreEnqueuePlugin
+from mooring.framework.contract.status import Rejection, final
 from mooring.framework.profile.registry import Registry
+from mooring.model.pod import Pod
 from mooring.plugins.builtin import in_tree_plugins
 from mooring.plugins.group_plugins import GangScheduling
 from mooring.scheduler.inputs import HalfMinutePassed
@@ -36,7 +41,8 @@ def a_world(is_twin: bool) -> GangWorld:
 
 
 def seen(world: GangWorld) -> tuple[object, ...]:
-    """All that can be known of the queue: places in order, what entries remember, counters, and the text of all metrics."""
+    """All that can be known of the queue: places in order, what entries remember, counters, and the text of all metrics but
+    those of single calls of plugins, of which a tenth is measured."""
     queue = world.core.queue
     pods = [
         (e.key, queue.where(e.key), e.rejectors, e.gating_plugin, e.gating_message, queue.gate_of(e), e.timestamp_ns)
@@ -44,7 +50,9 @@ def seen(world: GangWorld) -> tuple[object, ...]:
     ]
     counters = queue.counters
     counts = (dict(counters.incoming_entities), dict(+counters.unschedulable), dict(counters.hints))
-    return pods, counts, world.where(), world.metrics.registry.text()
+    lines = world.metrics.registry.text().splitlines()
+    metrics = [line for line in lines if "scheduler_plugin_execution_duration_seconds" not in line]
+    return pods, counts, world.where(), metrics
 
 
 def do(world: GangWorld, step: tuple[int, int, int]) -> None:
@@ -105,3 +113,54 @@ def test_one_member_is_asked_about_by_the_gates_and_by_hints() -> None:
     admissions = 1 + sum(range(1, 9))
     sampled = sum(is_sampled(number) for number in range(1, admissions + 1))
     assert len(asked) <= 9 + sampled < admissions
+
+
+class OddsWait(PreEnqueuePlugin):
+    """Holds back every other pod by its name, and fails to say which it may hold back."""
+
+    name = "OddsWait"
+
+    @classmethod
+    def may_gate(cls, pod: Pod) -> bool:
+        raise KeyError(pod.name)
+
+    def pre_enqueue(self, pod: Pod) -> Rejection | None:
+        return final(f"{pod.name} is odd") if int(pod.name[-1]) % 2 else None
+
+
+def test_members_are_asked_about_one_by_one_where_a_gate_cannot_say_which_it_may_hold_back() -> None:
+    registry = Registry(in_tree_plugins())
+    registry.register_factory("OddsWait", OddsWait)
+    world = GangWorld(registry=registry, enabled=["OddsWait"])
+    world.group("gang", 1)
+    world.members("m0", "m1", "m2", "m3")
+    queue = world.core.queue
+    assert {entry.key: (entry.gating_message, queue.gate_of(entry)) for entry in queue.entries()} == {
+        "default/m0": ("", "m3 is odd"),
+        "default/m1": ("m1 is odd", "m1 is odd"),
+        "default/m2": ("", "m3 is odd"),
+        "default/m3": ("m3 is odd", "m3 is odd"),
+    }
+
+
+def test_what_a_member_costs_that_comes_does_not_grow_with_its_group() -> None:
+    """Function calls of the queue while the last of 20 and of 200 members comes."""
+
+    def calls(size: int) -> int:
+        world = GangWorld()
+        world.group("gang", size + 9)
+        world.members(*(f"m{number}" for number in range(size - 1)))
+        count = 0
+
+        def trace(frame: FrameType, event: str, argument: object) -> None:
+            nonlocal count
+            count += event == "call" and "/mooring/queue/" in frame.f_code.co_filename
+
+        sys.setprofile(trace)
+        try:
+            world.driver.create(a_member("last"))
+        finally:
+            sys.setprofile(None)
+        return count
+
+    assert calls(200) <= calls(20) + 5  # the place among the members is found by bisection

@@ -605,6 +605,7 @@ def test_every_plugin_point_is_tried_here() -> None:
     tried |= {"filter_before_state"}  # tests/framework/test_unprepared.py does
     tried |= {"codes_beside"}  # tests/framework/test_rows_closed_beside.py does
     tried |= {"group_sort_key"}  # tests/queue/test_queue_members.py does
+    tried |= {"may_gate"}  # tests/queue/test_members_asked_at_once.py does
     assert (
         methods - tried
         == {"normalizes", "events", "concerns", "name", "is_asked_if_concerned", "is_asked_by_group"} & methods

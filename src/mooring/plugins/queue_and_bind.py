@@ -21,6 +21,10 @@ class SchedulingGates(PreEnqueuePlugin):
         """Only an update of the pod itself that removes its last gates can help."""
         return (Registration(ClusterEvent(TARGET_POD, Action.UPDATE_POD_SCHEDULING_GATES_ELIMINATED)),)
 
+    @classmethod
+    def may_gate(cls, pod: Pod) -> bool:
+        return bool(pod.spec.scheduling_gates)
+
     def pre_enqueue(self, pod: Pod) -> Rejection | None:
         if not pod.spec.scheduling_gates:
             return None

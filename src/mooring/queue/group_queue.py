@@ -201,6 +201,7 @@ class GroupQueue:
     def popped(self, group: QueuedGroup) -> None:
         """An attempt of the group begins: its members are no longer in the queue."""
         self.in_cycle = group.key
+        group.alike = None
         del self.entities[group.key]
         for entry in group.entries:
             self._entries.pop(entry.key, None)
@@ -219,9 +220,7 @@ class GroupQueue:
         tried = {entry.uid for entry in group.entries}
         assert group.key not in self.entities, "the entity of an attempt is not queued before the attempt is over"
         was_left_over = outcome == "success" and any(entry.uid in tried for entry in entries)
-        group.members.clear()
-        for entry in entries:
-            group.add(entry)
+        group.become(entries)
         self._note_outcome(group, outcome)
         if not was_left_over:
             group.timestamp_ns = self._clock.now_ns()

@@ -6,7 +6,6 @@ wrong yes costs one attempt. So everything in doubt is a yes here.
 
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from enum import IntEnum
-from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
 
 from mooring.framework.contract.events import (
@@ -33,7 +32,7 @@ from mooring.framework.contract.points import (
 from mooring.model.pod import Pod
 from mooring.model.quantity import to_milli
 from mooring.model.requests import held_requests
-from mooring.queue.entry import QueueCounters, QueuedEntity, QueuedGroup, QueuedPod, ReportFault
+from mooring.queue.entry import QueueCounters, QueuedEntity, QueuedGroup, QueuedPod, ReportFault, Standing
 
 if TYPE_CHECKING:
     from mooring.framework.profile.profiles import Profile
@@ -167,7 +166,7 @@ class Hints:
         if isinstance(entity, QueuedPod):
             profile = entity.profile
             return RejectionKind(profile if profile in self._maps else "", entity.rejectors, entity.gating_plugin)
-        traits = {_traits(entry) for entry in entity.entries}
+        traits = {_traits(standing) for standing, _ in entity.classes()}
         if len(traits) == 1:  # Hot: most members agree
             ((profile, plugins, pending),) = traits
             profile = profile if profile in self._maps and (plugins or pending) else ""
@@ -277,15 +276,13 @@ class Hints:
         if isinstance(entity, QueuedPod):
             return self.strategy_for(entity, observed)
         found = QueueingStrategy.SKIP
-        for members in entity.members.values():
-            for traits, alike in groupby(members, _traits):
-                entries = list(alike)
-                is_one_asked = self._is_one_asked(traits, observed.event)
-                for entry in entries[:1] if is_one_asked else entries:
-                    worth = self.strategy_for(entry, observed, count=len(entries) if is_one_asked else 1)
-                    if worth is QueueingStrategy.IMMEDIATELY:
-                        return worth
-                    found = max(found, worth)
+        for standing, members in entity.classes():
+            is_one_asked = self._is_one_asked(_traits(standing), observed.event)
+            for entry in [next(iter(members.values()))] if is_one_asked else members.values():
+                worth = self.strategy_for(entry, observed, count=len(members) if is_one_asked else 1)
+                if worth is QueueingStrategy.IMMEDIATELY:
+                    return worth
+                found = max(found, worth)
         return found
 
     def _is_one_asked(self, traits: "_Traits", event: ClusterEvent) -> bool:
@@ -354,8 +351,8 @@ _Traits = tuple[str, tuple[str, ...], tuple[str, ...]]
 """The profile of a pod, the plugins that rejected it, and those that wait for an event: which hints are asked about it."""
 
 
-def _traits(entry: QueuedPod) -> _Traits:
-    return entry.pod.spec.scheduler_name, entry.unschedulable_plugins, entry.pending_plugins
+def _traits(standing: Standing) -> _Traits:
+    return standing.profile, standing.unschedulable_plugins, standing.pending_plugins
 
 
 def _strategy_for_wildcard(entry: QueuedPod, change: Change) -> QueueingStrategy:

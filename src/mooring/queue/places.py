@@ -16,12 +16,14 @@ from mooring.model.pod import Pod
 from mooring.queue.backoff import BackoffQueue
 from mooring.queue.entry import (
     ATTEMPT_FAILED,
+    AlikeMembers,
     Place,
     QueueCounters,
     QueuedEntity,
     QueuedGroup,
     QueuedPod,
     ReportFault,
+    Standing,
     TellPod,
 )
 from mooring.queue.hints import QueueingStrategy
@@ -68,6 +70,11 @@ class Gates:
             if name in profiles
         }
         """By profile: the caller of its PreEnqueue plugins, if calls are measured, and the plugins to ask in order."""
+        self._ask_about_one: dict[str, list[Callable[[Pod], bool]]] = {
+            name: [each.may_gate for each in profile.pre_enqueues if not each.is_asked_by_group]
+            for name, profile in profiles.items()
+        }
+        """By profile: of the plugins that answer for each pod of a group by itself, whether they may hold a pod back."""
         self._gating_first: dict[tuple[str, str], Asks] = {}
         """PreEnqueue plugins to ask by profile and plugin, with this plugin moved to the first place."""
         self._counters = counters
@@ -76,7 +83,7 @@ class Gates:
 
     def admit(self, entity: QueuedEntity, said: Said | None = None) -> bool:
         """Whether an entity may be queued; the first plugin that objects is noted, and the others are not asked. A group may
-        if all its members may: each of them is asked about, with what plugins `said` about all pods of its PodGroup."""
+        if all its members may. A member is asked about with what plugins `said` about all pods of its PodGroup."""
         if type(entity) is QueuedPod:
             found = self._by_profile.get(entity.pod.spec.scheduler_name)
             if found is None:
@@ -86,13 +93,50 @@ class Gates:
                 asks = self._with_first(entity, asks)
             return self._passes(entity, asks, said) if caller is None else self._measured(entity, asks, said, caller)
         assert isinstance(entity, QueuedGroup)
-        entity.gating_plugin = entity.gating_message = ""
-        for entries in entity.members.values():
-            said, profile = {}, entries[0].pod.spec.scheduler_name
-            for entry in entries:
-                if not self.admit(entry, said if entry.pod.spec.scheduler_name == profile else None):
-                    entity.gating_plugin, entity.gating_message = entry.gating_plugin, entry.gating_message
-        return not entity.gating_plugin
+        return self._admit_group(entity)
+
+    def _admit_group(self, group: QueuedGroup) -> bool:
+        """Ask about members that are alike at once. Parity: the group has the objection to its last gated member."""
+        alike, is_gated = group.alike_by(self._asks_alone), False
+        said: dict[tuple[str, str], Said] = {}
+        for standing, members in alike.classes():
+            answers = said.setdefault((standing.group_key, standing.profile), {})
+            if not standing.is_asked_alone:
+                is_gated = not self._admit_alike(alike, standing, members, answers) or is_gated
+                continue
+            for entry in [*members.values()]:
+                is_gated = not self.admit(entry, answers) or is_gated
+                alike.moved(entry)
+        group.gating_plugin = group.gating_message = ""
+        if is_gated:
+            entries = (entry for entries in reversed(group.members.values()) for entry in reversed(entries))
+            last = next(entry for entry in entries if entry.gating_plugin)
+            group.gating_plugin, group.gating_message = last.gating_plugin, last.gating_message
+        return not is_gated
+
+    def _admit_alike(self, alike: AlikeMembers, standing: Standing, members: dict[str, QueuedPod], said: Said) -> bool:
+        """Ask about the first of the members that are alike; the others get its answer."""
+        first = next(iter(members.values()))
+        passes = self.admit(first, said)
+        if len(members) > 1:
+            caller, _ = self._by_profile.get(standing.profile, (None, ()))
+            if caller is not None:
+                caller.point_known("PreEnqueue", len(members) - 1)
+        plugin, message = first.gating_plugin, first.gating_message
+        if plugin != standing.gating_plugin or message != standing.gating_message:
+            alike.move_all(standing, lambda entry: self._gate(entry, plugin, message))
+        return passes
+
+    def _asks_alone(self, pod: Pod) -> bool:
+        """Whether a gate may say something else about a pod than about the others of its PodGroup. So says one that cannot
+        tell: it is asked anyway."""
+        try:
+            for may_gate in self._ask_about_one.get(pod.spec.scheduler_name, ()):
+                if may_gate(pod):
+                    return True
+        except Exception:  # a plugin may raise anything
+            return True
+        return False
 
     def _measured(self, entry: QueuedPod, asks: Asks, said: Said | None, caller: PluginCaller) -> bool:
         """Ask the plugins (`_passes`), and measure how long that takes. Where single calls are measured, each pod is asked
@@ -108,8 +152,7 @@ class Gates:
     def _passes(self, entry: QueuedPod, asks: Asks, said: Said | None) -> bool:
         """Ask the plugins. One that fails holds the pod back too: it may know a reason.
 
-        Hot: each member that comes has the gates asked about all members of its group, so answers about the group are kept
-        in `said`; None: the pod comes alone.
+        Answers about the group are kept in `said`; None: the pod comes alone.
         """
         pod, name = entry.pod, ""
         try:
@@ -140,9 +183,12 @@ class Gates:
         return found
 
     def _gate(self, entry: QueuedPod, plugin: str, message: str) -> None:
-        """Note the objection. The pod counts as rejected by the plugin, and the plugin's events can wake it."""
+        """Note the objection, if there is one. The plugin counts as one that rejected the pod, and its events can wake it."""
         if entry.gating_plugin == plugin:
             entry.gating_message = message
+            return
+        if not plugin:
+            entry.gating_plugin = entry.gating_message = ""
             return
         if plugin not in entry.rejectors:
             self._counters.unschedulable[plugin, entry.profile] += 1
@@ -267,8 +313,8 @@ class Places:
         if entry.initial_attempt_ns is None:
             entry.initial_attempt_ns = self.clock.now_ns()
         if not is_pod:
-            for member in entry.entries:
-                member.initial_attempt_ns = member.initial_attempt_ns or self.clock.now_ns()
+            assert isinstance(entry, QueuedGroup)
+            entry.ready(self.clock.now_ns())
         self.active.push(entry)  # first: should it fail, the pod stays where it is
         if self.unschedulable.filed:
             self.unschedulable.remove(entry.key)
@@ -312,10 +358,9 @@ class Places:
         replaced = self.active.remove(entry.key) or self.backoff.remove(entry.key)
         if isinstance(replaced, QueuedPod) and replaced is not entry:
             self.counters.release(replaced)
-        entry.was_flushed = False
-        if isinstance(entry, QueuedGroup):
-            for member in entry.entries:
-                member.was_flushed = False
+        if entry.was_flushed:
+            for each in (entry, *entry.entries):
+                each.was_flushed = False
         return self.to_unschedulable(entry, label, worth)
 
     def replace_pod(self, entry: QueuedPod, pod: Pod) -> None:

@@ -22,7 +22,7 @@ from mooring.scheduler.core import Core
 from mooring.scheduler.scheduler import Scheduler
 from mooring.scheduler.under_way import Binding
 
-_KEPT_OF_GROUP = tuple(sorted({*QueuedGroup.__struct_fields__} - {"key", "members", "root"}))
+_KEPT_OF_GROUP = tuple(sorted({*QueuedGroup.__struct_fields__} - {"key", "members", "root", "not_ready_yet", "alike"}))
 """Fields of the entry of a pod group that are saved, likewise."""
 _KEPT = tuple(sorted({*QueuedPod.__struct_fields__} - {"began_ns", "key", "pod", "start", "uid"}))
 """Fields of a queue entry that are saved, in the order in which they are written. The other fields follow from the pod, its

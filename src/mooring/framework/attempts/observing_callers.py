@@ -103,6 +103,9 @@ class MeteredCaller(PluginCaller):
             series.observe_ns(0)
         return self._now_ns()
 
+    def point_known(self, point: str, count: int) -> None:
+        (self._succeeded.get(point) or self._success_of(point)).observe_zero(count)
+
     def _success_of(self, point: str) -> Histogram:
         series = self._succeeded[point] = self._durations.series(point, SUCCESS, self._profile)
         return series

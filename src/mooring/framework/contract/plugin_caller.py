@@ -73,6 +73,10 @@ class PluginCaller:
         """These extension points are over, and no plugin had anything to do there. Returns what `began` would return now."""
         return 0
 
+    def point_known(self, point: str, count: int) -> None:
+        """An extension point was not run for so many pods, because its outcome is known: it is that of another pod of their
+        group."""
+
     def hints_known(self, plugin: str, event: str, outcome: str, count: int) -> None:
         """A hint was not called about so many pods, because its answer is known: the event does not name them, or another
         pod of their group was asked about."""

@@ -136,6 +136,10 @@ class DynamicResources(
 
     # ---- are the claims there?
 
+    @classmethod
+    def may_gate(cls, pod: Pod) -> bool:
+        return bool(pod.spec.resource_claims)
+
     def pre_enqueue(self, pod: Pod) -> Rejection | None:
         """Hold the pod back until its claims exist: the controller has to make them from templates first."""
         if not pod.spec.resource_claims:

@@ -72,6 +72,7 @@ class DefaultPreemption(PreEnqueuePlugin, PostFilterPlugin, PodGroupPostFilterPl
     preempt as one, at PodGroupPostFilter (`search_victims`)."""
 
     name = "DefaultPreemption"
+    is_asked_by_group = True  # members are held back for their group, never alone
 
     def __init__(self, args: Any, handle: Handle) -> None:
         args = args if isinstance(args, DefaultPreemptionArgs) else DefaultPreemptionArgs()
