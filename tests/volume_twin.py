@@ -3,8 +3,9 @@
 from mooring.cluster.cluster import Cluster
 from mooring.model.node import Node
 from mooring.model.pod import Pod
+from mooring.model.quantity import parse
 from mooring.model.selectors import compile_node_selector, compile_selector
-from mooring.model.storage import PersistentVolume, PersistentVolumeClaim
+from mooring.model.storage import CSIStorageCapacity, PersistentVolume, PersistentVolumeClaim
 from mooring.model.volumes import SELECTED_NODE, is_fully_bound
 
 AFFINITY = "node(s) didn't match PersistentVolume's node affinity"
@@ -122,11 +123,45 @@ def _why_not_made(cluster: Cluster, claim: PersistentVolumeClaim, node: Node) ->
     requests = claim.spec.resources.requests if claim.spec.resources else None
     if "storage" not in (requests or {}) or driver is None or not driver.spec.storage_capacity:
         return None
-    for report in cluster.storage.capacities.values():
+    return None if _first_report(cluster, claim, node) is not None else NO_ROOM
+
+
+def _first_report(cluster: Cluster, claim: PersistentVolumeClaim, node: Node) -> CSIStorageCapacity | None:
+    """The first report, by name, with room for the claim's volume on the node."""
+    for _, report in sorted(cluster.storage.capacities.items()):
         size = report.largest_volume_bytes
-        if report.storage_class_name != storage_class.name or report.node_topology is None or size is None:
+        if report.storage_class_name != claim.class_name or report.node_topology is None or size is None:
             continue
         enough = size * 10**9 >= claim.request_nano
         if enough and compile_selector(report.node_topology).matches(node.labels):
-            return None
-    return NO_ROOM
+            return report
+    return None
+
+
+def binding_score(cluster: Cluster, node: Node, bindings: Bindings, made: list[str]) -> int:
+    """The score of a node with the default shape: how much stays free, as the mean over storage classes.
+
+    Volumes that are there count; where there are none, those that are to be made count if their driver reports capacity.
+    """
+    sums: dict[str, tuple[int, int]] = {}
+    for volume_name, claim_name in bindings:
+        volume, claim = cluster.storage.volume(volume_name), cluster.storage.claim(f"default/{claim_name}")
+        assert volume is not None
+        assert claim is not None
+        requested, capacity = sums.get(claim.class_name, (0, 0))
+        sums[claim.class_name] = (requested + claim.request_nano, capacity + volume.capacity_nano)
+    for claim_name in made if not bindings else ():
+        claim = cluster.storage.claim(f"default/{claim_name}")
+        assert claim is not None
+        driver = cluster.storage.drivers.get(cluster.storage.classes[claim.class_name].provisioner)
+        report = _first_report(cluster, claim, node)
+        if driver is not None and driver.spec.storage_capacity and report is not None:
+            requested, _ = sums.get(claim.class_name, (0, 0))
+            sums[claim.class_name] = (requested + claim.request_nano, parse(report.capacity or 0))
+    if not sums:
+        return 0
+    used = [
+        100 if requested > capacity or not capacity else requested * 100 // capacity
+        for requested, capacity in sums.values()
+    ]
+    return (2 * sum(100 - percent for percent in used) + len(used)) // (2 * len(used))

@@ -231,8 +231,8 @@ def scores(plugin: VolumeBinding, *objects: Any, claims: tuple[str, ...] = ("c",
     return [0, 0] if found is None else found.tolist()
 
 
-def room(size: str, **more: Any) -> list[Any]:
-    report = a_report(capacity=size, nodeTopology={"matchLabels": {HOST: "n1"}}, **more)
+def room(size: str, name: str = "room", **more: Any) -> list[Any]:
+    report = a_report(name, capacity=size, nodeTopology={"matchLabels": {HOST: "n1"}}, **more)
     return [a_driver(storageCapacity=True), report]
 
 
@@ -242,6 +242,24 @@ SCORES: dict[str, tuple[list[Any], list[int]]] = {
         [a_claim("c", size="120Gi"), a_class(), *room("100Gi", maximumVolumeSize="200Gi")],
         [0, 0],
     ),
+    "the first report by name that has room": (
+        [
+            a_claim("c", size="30Gi"),
+            a_class(),
+            *room("100Gi", name="b"),
+            *room("20Gi", name="a"),
+            *room("50Gi", name="c"),
+        ],
+        [70, 0],
+    ),
+    "a report about a node that is gone": (
+        [
+            *(a_claim("c", size="30Gi"), a_class(), *room("100Gi")),
+            *(a_report(f"a{i}", capacity="9Ti", nodeTopology={"matchLabels": {HOST: f"gone-{i}"}}) for i in range(9)),
+        ],
+        [70, 0],
+    ),
+    "more bytes than 64 bits hold": ([a_claim("c", size="30Gi"), a_class(), *room("10E")], [100, 0]),
     "a volume four times as large": ([a_claim("c"), a_class(), a_volume(size="4Gi", terms=on(HOST, "n1"))], [75, 0]),
     "a volume that is kept for the claim": (
         [a_claim("c"), a_class(), a_volume(size="2Gi", claim={"namespace": "default", "name": "c"})],

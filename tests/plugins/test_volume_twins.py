@@ -34,7 +34,7 @@ from mooring.plugins.volumes import volume_choice
 from mooring.plugins.volumes.node_volume_limits import NodeVolumeLimits
 from mooring.plugins.volumes.volume_binding import BindingState, VolumeBinding
 from mooring.plugins.volumes.volume_zone import VolumeZone
-from volume_twin import binding_verdict
+from volume_twin import binding_score, binding_verdict
 
 pytestmark = pytest.mark.slow
 
@@ -112,6 +112,7 @@ def clusters(draw: st.DrawFn) -> Cluster:
                         {},
                         {"matchLabels": {ZONE: "a"}},
                         {"matchLabels": {HOST: "n1"}},
+                        {"matchLabels": {HOST: f"gone-{i}"}},
                         {"matchLabels": {ZONE: "b", HOST: "n2"}},
                     ]
                 )
@@ -164,6 +165,8 @@ def _compare_with_twin(cluster: Cluster, pod: Pod, rows: Any) -> None:
     context = a_context(cluster, pod)
     assert plugin.pre_filter(context) is None
     codes = plugin.filter(context, rows)
+    scores = plugin.score(context, rows)
+    _score_some_rows(plugin, context, rows, scores)
     in_what_if = plugin.filter(context.on(cluster.nodes.sketch(), context.state), rows)
     assert (codes is None) == (in_what_if is None) and (codes is None or (codes == in_what_if).all())
     for i, row in enumerate(np.arange(cluster.nodes.height)[rows].tolist()):
@@ -173,7 +176,18 @@ def _compare_with_twin(cluster: Cluster, pod: Pod, rows: Any) -> None:
         code = 0 if codes is None else int(codes[i])
         assert list(plugin.rejection(context, code).reasons) == reasons
         if not reasons:
+            assert (0 if scores is None else scores[i]) == binding_score(cluster, node, bindings, made)
             assert _reserved(cluster, plugin, context, node.name) == (bindings, made)
+
+
+def _score_some_rows(plugin: VolumeBinding, context: SchedulingContext, rows: Any, of_all: Any) -> None:
+    """The scores of some rows are the same, whether Filter was asked about them or not."""
+    some = np.arange(context.nodes.height)[rows][::2]
+    unasked = a_context(context.cluster, context.pod)
+    assert plugin.pre_filter(unasked) is None
+    for scores in plugin.score(context, some), plugin.score(unasked, some):
+        assert (scores is None) == (of_all is None)
+        assert scores is None or scores.tolist() == of_all[::2].tolist()
 
 
 def _reserved(cluster: Cluster, plugin: VolumeBinding, context: SchedulingContext, node_name: str) -> Any:

@@ -30,13 +30,16 @@ from mooring.model.storage import (
     TopologyTerm,
 )
 from mooring.model.volumes import selected_node
-from mooring.plugins.volumes.volume_choice import ReachMasks, VolumeChoice, choose_volumes
+from mooring.plugins.volumes.volume_choice import KEPT, ReachMasks, VolumeChoice, choose_volumes
 from mooring.rules.volume_rules import can_provision
 
 # ---- Provisioning: topologies that the class allows, and capacity that the driver reports.
 
 
 Mask = NDArray[np.bool_]
+Ints = NDArray[np.int64]
+MOST_BYTES = (1 << 63) - 1
+"""What a column holds; a quantity may be larger."""
 
 
 def match_topologies(nodes: NodeTable, terms: list[TopologyTerm] | None, rows: Rows) -> Mask:
@@ -53,57 +56,81 @@ def match_topologies(nodes: NodeTable, terms: list[TopologyTerm] | None, rows: R
     return found
 
 
-class KeyedRoom(msgspec.Struct):
-    """Capacity by value of one label, the usual form of a report: one segment of a topology."""
+class KeyedReports(msgspec.Struct):
+    """Reports by value of one label, the usual form: one segment of a topology."""
 
-    values: LabelValues = msgspec.field(default_factory=LabelValues)
-    sizes: NDArray[np.int64] = msgspec.field(default_factory=lambda: np.zeros(0, np.int64))
+    values: LabelValues
+    reports: Ints
+    """For each value the number of its report, in ascending order."""
 
 
-class ClassRoom(msgspec.Struct):
-    """The capacity that is reported for one class, in bytes of the largest volume that can be made."""
+class ClassReports(msgspec.Struct):
+    """What drivers report for one storage class, numbered in the order of the names of the CSIStorageCapacity objects."""
 
-    keyed: dict[str, KeyedRoom] = msgspec.field(default_factory=dict)
+    largest: Ints
+    """The largest volume that can be made, in bytes."""
+    capacities: Ints
+    """What there is in all, as amounts, and -1 for `none`."""
+    keyed: dict[str, KeyedReports]
     """By label key."""
-    others: list[tuple[Selector, int]] = msgspec.field(default_factory=list)
-    """Reports whose topology is more than one value of one label."""
+    others: list[tuple[int, Selector]]
+    """Reports whose topology is more than one rule on one label, by number."""
+
+    def first(self, nodes: NodeTable, wanted: int, rows: Rows) -> Ints:
+        """For each row the first report, by name, that has room for a volume of this size; `none`, where no report has."""
+        is_enough = self.largest >= min(wanted, MOST_BYTES)
+        found = np.full(len(nodes.alive[rows]), self.none, np.int64)
+        for key, keyed in self.keyed.items():
+            column = nodes.labels.column(key)
+            codes = keyed.values.codes(column)  # may be new to the column, which gets wider
+            enough = is_enough[keyed.reports]
+            of_value = np.full(column.width, self.none, np.int64)
+            # The first report is written last: it stands where several have the same value.
+            of_value[codes[enough][::-1]] = keyed.reports[enough][::-1]
+            np.minimum(found, of_value[column.codes[rows]], out=found)
+        for number, selector in self.others:
+            if is_enough[number]:
+                found[match_selector(nodes, selector, rows) & (found > number)] = number
+        return found
+
+    @property
+    def none(self) -> int:
+        return len(self.largest)
 
 
-class ReportedRoom:
+class ReportedCapacity:
     """The CSIStorageCapacity objects, arranged so that all nodes can be asked about at once. Rebuilt when one of them
     changes."""
 
     def __init__(self) -> None:
         self._made_of: tuple[object, int] | None = None
-        self._classes: dict[str, ClassRoom] = {}
+        self._classes: dict[str, ClassReports] = {}
 
     def has_room(
         self, context: SchedulingContext, claim: PersistentVolumeClaim, storage_class: StorageClass, rows: Rows
     ) -> Mask:
         """Rows on which a volume of the claim's size can be made. True everywhere if the driver does not report
         capacity."""
-        wanted = to_int(claim.request_nano)
-        driver = context.cluster.storage.drivers.get(storage_class.provisioner)
         count = len(context.nodes.alive[rows])
-        if not _asks_for_storage(claim) or driver is None or not driver.spec.storage_capacity:
+        if not _asks_for_storage(claim) or not _reports_capacity(context, storage_class):
             return np.ones(count, np.bool_)
-        room = self._of_class(context, storage_class.name)
-        found = np.zeros(count, np.bool_)
-        if room is None:
-            return found
-        for key, keyed in room.keyed.items():
-            column = context.nodes.labels.column(key)
-            codes = keyed.values.codes(column)
-            enough = np.zeros(column.width, np.bool_)
-            enough[codes[keyed.sizes >= wanted]] = True
-            found |= enough[column.codes[rows]]
-        for selector, size in room.others:
-            if size >= wanted:
-                found |= match_selector(context.nodes, selector, rows)
-        return found
+        reports = self._of_class(context, storage_class.name)
+        if reports is None:
+            return np.zeros(count, np.bool_)
+        return reports.first(context.nodes, to_int(claim.request_nano), rows) < reports.none
 
-    def _of_class(self, context: SchedulingContext, name: str) -> ClassRoom | None:
-        """Capacity that CSI drivers report for a storage class; None if there is no report. The reports are read again after
+    def there_is(self, context: SchedulingContext, claim: PersistentVolumeClaim, rows: Rows) -> Ints:
+        """For each row what the first report that has room for the claim's volume says there is in all; -1: no report has
+        room."""
+        storage_class = context.cluster.storage.classes.get(claim.class_name)
+        reports = self._of_class(context, claim.class_name)
+        if storage_class is None or reports is None or not _reports_capacity(context, storage_class):
+            return np.full(len(context.nodes.alive[rows]), -1, np.int64)
+        first = reports.first(context.nodes, to_int(claim.request_nano), rows)
+        return reports.capacities[first]
+
+    def _of_class(self, context: SchedulingContext, name: str) -> ClassReports | None:
+        """What CSI drivers report for a storage class; None if there is no report. The reports are read again after
         any of them changed."""
         storage = context.cluster.storage
         made_of = (storage, storage.capacity_version)
@@ -133,25 +160,40 @@ def _asks_for_storage(claim: PersistentVolumeClaim) -> bool:
     return "storage" in ((claim.spec.resources.requests if claim.spec.resources else None) or {})
 
 
-def _by_class(capacities: dict[str, CSIStorageCapacity]) -> dict[str, ClassRoom]:
-    """Group the reports of CSIStorageCapacity objects by storage class. Reports whose topology is one `In` rule are indexed
-    by label; the others keep their selector. Sizes are in bytes."""
-    classes: dict[str, ClassRoom] = defaultdict(ClassRoom)
-    sizes: dict[tuple[str, str], list[int]] = defaultdict(list)
-    for capacity in capacities.values():
-        size, selector = capacity.largest_volume_bytes, topology_of(capacity)
-        if size is None or selector is None:
-            continue
-        room = classes[capacity.storage_class_name]
+def _reports_capacity(context: SchedulingContext, storage_class: StorageClass) -> bool:
+    driver = context.cluster.storage.drivers.get(storage_class.provisioner)
+    return driver is not None and bool(driver.spec.storage_capacity)
+
+
+def _by_class(capacities: dict[str, CSIStorageCapacity]) -> dict[str, ClassReports]:
+    """Group the CSIStorageCapacity objects by storage class."""
+    usable: dict[str, list[tuple[int, int, Selector]]] = defaultdict(list)
+    for _, report in sorted(capacities.items()):
+        size, selector = report.largest_volume_bytes, topology_of(report)
+        if size is not None and selector is not None:
+            capacity = to_amount(parse(report.capacity or 0))
+            usable[report.storage_class_name].append((min(size, MOST_BYTES), capacity, selector))
+    return {name: _index(reports) for name, reports in usable.items()}
+
+
+def _index(usable: Sequence[tuple[int, int, Selector]]) -> ClassReports:
+    """Index reports (size, capacity, topology) by label if the topology is one `In` rule; the others keep their selector."""
+    keyed: dict[str, tuple[LabelValues, list[int]]] = defaultdict(lambda: (LabelValues(), []))
+    others = []
+    for number, (_, _, selector) in enumerate(usable):
         rule = selector.rules[0] if len(selector.rules) == 1 else None
         if rule is not None and rule.operator == "In":
-            room.keyed.setdefault(rule.key, KeyedRoom()).values.add(sorted(rule.values))
-            sizes[capacity.storage_class_name, rule.key] += [size] * len(rule.values)
+            values, reports = keyed[rule.key]
+            values.add(sorted(rule.values))
+            reports += [number] * len(rule.values)
         else:
-            room.others.append((selector, size))
-    for (name, key), column in sizes.items():
-        classes[name].keyed[key].sizes = np.array(column, np.int64)
-    return dict(classes)
+            others.append((number, selector))
+    return ClassReports(
+        largest=np.array([size for size, _, _ in usable], np.int64),
+        capacities=np.array([*(capacity for _, capacity, _ in usable), -1], np.int64),
+        keyed={key: KeyedReports(values, np.array(reports, np.int64)) for key, (values, reports) in keyed.items()},
+        others=others,
+    )
 
 
 NO_VOLUME, NO_ROOM = 2, 4
@@ -170,12 +212,15 @@ class PodVolumes(msgspec.Struct):
     settled: list[PersistentVolumeClaim] = msgspec.field(default_factory=list)
     """Claims that have a selected node: a provisioner is at work on them there."""
 
-    def index_of(self, row: int) -> int | None:
-        """The position of a row in the columns; None if it was not asked about."""
-        if isinstance(self.rows, slice):
-            return row if row < len(self.codes) else None
-        found = np.flatnonzero(self.rows == row)
-        return int(found[0]) if len(found) else None
+    def on(self, rows: Rows, height: int) -> "PodVolumes | None":
+        """The same for some of the rows; None if one was not asked about. What a row has depends on no other."""
+        places = np.full(height, -1, np.intp)
+        places[self.rows] = np.arange(len(self.codes))
+        asked = places[rows]
+        if (asked < 0).any():
+            return None
+        choices = [msgspec.structs.replace(each, by_place=each.ranks[asked], place_of=None) for each in self.choices]
+        return PodVolumes(rows, self.version, self.codes[asked], choices, self.settled)
 
     def bindings(self, index: int) -> list[tuple[PersistentVolume, PersistentVolumeClaim]]:
         """The existing volumes of a row, each with the claim that would get it."""
@@ -192,7 +237,7 @@ class PodVolumesFinder(msgspec.Struct):
     """Finds the volumes of pods. Keeps what follows from nodes and from reported capacity from one question to the next."""
 
     reaches: ReachMasks = msgspec.field(default_factory=ReachMasks)
-    room: ReportedRoom = msgspec.field(default_factory=ReportedRoom)
+    reported: ReportedCapacity = msgspec.field(default_factory=ReportedCapacity)
 
     def find(self, context: SchedulingContext, claims: Sequence[PersistentVolumeClaim], rows: Rows) -> PodVolumes:
         """Upstream's FindPodVolumes for all rows: settled claims tie the pod to their node, the others choose or are
@@ -227,7 +272,7 @@ class PodVolumesFinder(msgspec.Struct):
             found.codes[asked] = NO_VOLUME
             return
         allowed = match_topologies(context.nodes, storage_class.allowed_topologies, rows)
-        has_room = self.room.has_room(context, claim, storage_class, rows)
+        has_room = self.reported.has_room(context, claim, storage_class, rows)
         # Upstream checks the topology before the capacity, so its code is written last.
         found.codes[asked & ~has_room] = NO_ROOM
         found.codes[asked & ~allowed] = NO_VOLUME
@@ -264,9 +309,6 @@ def _class_of(context: SchedulingContext, claim: PersistentVolumeClaim) -> Stora
 # StorageCapacityScoring).
 
 
-Ints = NDArray[np.int64]
-
-
 def utilization(requested: Ints, capacity: Ints) -> Ints:
     """Percent, rounded down; more than there is counts as all of it.
 
@@ -279,7 +321,11 @@ def utilization(requested: Ints, capacity: Ints) -> Ints:
 
 
 def score_volumes(
-    context: SchedulingContext, found: PodVolumes, rows: Rows, shape: Sequence[tuple[int, int]]
+    context: SchedulingContext,
+    found: PodVolumes,
+    reported: ReportedCapacity,
+    rows: Rows,
+    shape: Sequence[tuple[int, int]],
 ) -> Scores:
     """By the volumes that exist; on nodes where all have to be provisioned, by the capacity that drivers report.
 
@@ -290,7 +336,8 @@ def score_volumes(
     has_bindings = np.zeros(count, np.bool_)
     for choice in found.choices:
         has_bindings |= choice.ranks != NONE
-    static, dynamic = _bound_by_class(found, count), _made_by_class(context, found, rows, count)
+    static = _bound_by_class(found, count)
+    dynamic = {} if has_bindings.all() else _made_by_class(context, found, reported, rows)
     scores, counted = [], []
     for name in sorted({*static, *dynamic}):
         empty = np.zeros(count, np.int64), np.zeros(count, np.int64), np.zeros(count, np.bool_)
@@ -316,48 +363,28 @@ def _bound_by_class(found: PodVolumes, count: int) -> _Sums:
     for choice in found.choices:
         name = choice.claim.class_name
         requested, capacity, counts = sums.setdefault(name, _nothing(count))
-        is_bound = choice.ranks != NONE
-        sizes = np.array([to_amount(volume.capacity_nano) for volume in choice.shelf.volumes] or [0], np.int64)
-        kept = to_amount(choice.kept.capacity_nano) if choice.kept is not None else 0
-        on_shelf = is_bound & (choice.ranks >= 0)
+        ranks = choice.ranks
+        is_bound = ranks != NONE
         requested += is_bound * to_amount(choice.claim.request_nano)
-        capacity += np.where(on_shelf, sizes[np.where(on_shelf, choice.ranks, 0)], is_bound * kept)
+        if choice.kept is not None:
+            capacity += (ranks == KEPT) * to_amount(choice.kept.capacity_nano)
+        is_on_shelf = is_bound & (ranks != KEPT)
+        capacity[is_on_shelf] += choice.shelf.amounts[ranks[is_on_shelf]]
         counts |= is_bound
     return sums
 
 
-def _made_by_class(context: SchedulingContext, found: PodVolumes, rows: Rows, count: int) -> _Sums:
+def _made_by_class(context: SchedulingContext, found: PodVolumes, reported: ReportedCapacity, rows: Rows) -> _Sums:
     """Sums over the claims that would be provisioned; classes whose drivers report nothing are left out."""
     sums: _Sums = {}
     for claim in [*found.settled, *(choice.claim for choice in found.choices)]:
-        room = _room_for(context, claim, rows, count)
-        requested, capacity, counts = sums.setdefault(claim.class_name, _nothing(count))
-        is_known = room >= 0
+        there_is = reported.there_is(context, claim, rows)
+        requested, capacity, counts = sums.setdefault(claim.class_name, _nothing(len(there_is)))
+        is_known = there_is >= 0
         requested += is_known * to_amount(claim.request_nano)
-        capacity[is_known] = room[is_known]
+        capacity[is_known] = there_is[is_known]
         counts |= is_known
     return {name: each for name, each in sums.items() if each[2].any()}
-
-
-def _room_for(context: SchedulingContext, claim: PersistentVolumeClaim, rows: Rows, count: int) -> Ints:
-    """For each row the capacity of the first report, by name, that has room for the claim's volume; -1: none.
-
-    Reports are written in reverse order of their names, so that the first one stands where several match.
-    """
-    storage = context.cluster.storage
-    storage_class = storage.classes.get(claim.class_name)
-    driver = storage.drivers.get(storage_class.provisioner) if storage_class is not None else None
-    room = np.full(count, -1, np.int64)
-    if driver is None or not driver.spec.storage_capacity:
-        return room
-    for key in sorted(storage.capacities, reverse=True):
-        report = storage.capacities[key]
-        size, selector = report.largest_volume_bytes, topology_of(report)
-        if report.storage_class_name != claim.class_name or size is None or selector is None:
-            continue
-        if size >= to_int(claim.request_nano):
-            room[match_selector(context.nodes, selector, rows)] = to_amount(parse(report.capacity or 0))
-    return room
 
 
 def _nothing(count: int) -> tuple[Ints, Ints, NDArray[np.bool_]]:

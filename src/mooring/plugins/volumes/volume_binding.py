@@ -58,7 +58,7 @@ from mooring.plugins.volumes.volume_choice import NO_SUCH_VOLUME, OUT_OF_REACH, 
 from mooring.plugins.volumes.volume_claims import CLAIMS, ClaimsByKind, VolumePlugin, claim_came, sort_claims
 from mooring.plugins.volumes.volume_work import Reservation, bind_volumes
 
-# Upstream's gate, alpha in v1.36 and off by default.
+# Upstream's gate, on by default since v1.37.
 SCORING_GATE = "StorageCapacityScoring"
 DEFAULT_SHAPE = [(0, 100), (100, 0)]
 """Utilisation and score: the fuller, the worse. Upstream's default."""
@@ -146,17 +146,16 @@ class VolumeBinding(PreFilterPlugin, VolumePlugin, PreScorePlugin, ScorePlugin, 
 
     @reads(Reads.SHAPE, PodPart.STORAGE)
     def pre_score(self, context: SchedulingContext, rows: Rows) -> Skip | None:
-        """SKIP unless the gate is on. Reads.SHAPE is right, and more than right: the answer depends on the gate alone."""
+        """SKIP if the gate is off. Reads.SHAPE is right, and more than right: the answer depends on the gate alone."""
         return None if self._scores else SKIP
 
     def score(self, context: SchedulingContext, rows: Rows) -> Scores | None:
-        """0 for all nodes if the pod has no delayed claims. Looks again, because the rows that passed are others than
-        Filter was asked about."""
+        """0 for all nodes if the pod has no delayed claims. Looks again if Filter was not asked about all of these rows."""
         state = self._state(context)
         if state is None or not state.claims.delayed:
             return None
-        found = self._finder.find(context, state.claims.delayed, rows)
-        return score_volumes(context, found, rows, self._shape)
+        found = self._volumes(context, state, rows)
+        return score_volumes(context, found, self._finder.reported, rows, self._shape)
 
     # ---- the node that was chosen
 
@@ -178,15 +177,13 @@ class VolumeBinding(PreFilterPlugin, VolumePlugin, PreScorePlugin, ScorePlugin, 
                 None  # Parity: in profiles that disable Filter nothing is bound, and the pod goes to its node without
             )
         row = context.nodes.row_book[node_name]
-        found, index = state.volumes, state.volumes.index_of(row) if state.volumes is not None else None
-        if found is None or index is None or found.version != context.cluster.storage.version:
-            found, index = self._finder.find(context, state.claims.delayed, np.array([row], np.intp)), 0
-        if found.codes[index]:
-            return self.rejection(context, int(found.codes[index]))  # volumes changed since the node was looked at
+        found = self._volumes(context, state, np.array([row], np.intp))
+        if found.codes[0]:
+            return self.rejection(context, int(found.codes[0]))  # volumes changed since the node was looked at
         try:
-            for volume, claim in found.bindings(index):
+            for volume, claim in found.bindings(0):
                 self._keep(context, state.reservation, volume, claim)
-            for claim in found.provisions(index):
+            for claim in found.provisions(0):
                 copy = made_for(claim, node_name)
                 context.cluster.storage.assume_claim(copy)
                 state.reservation.claims.append(copy)
@@ -194,6 +191,15 @@ class VolumeBinding(PreFilterPlugin, VolumePlugin, PreScorePlugin, ScorePlugin, 
             self.unreserve(context, node_name)
             raise PluginError(str(fault)) from fault
         return None
+
+    def _volumes(self, context: SchedulingContext, state: BindingState, rows: Rows) -> PodVolumes:
+        """What Filter found on these rows; looked for again if volumes changed, or if Filter was not asked about all."""
+        found = state.volumes
+        if found is not None and found.version == context.cluster.storage.version:
+            some = found.on(rows, context.nodes.height)
+            if some is not None:
+                return some
+        return self._finder.find(context, state.claims.delayed, rows)
 
     def _keep(
         self,
