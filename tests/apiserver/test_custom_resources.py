@@ -347,6 +347,9 @@ def test_patches() -> None:
     assert made["spec"] == {"color": "green", "replicas": 2}
     assert made["metadata"]["generation"] == 3
     assert ask(api, "PATCH", W, {}, STRATEGIC_PATCH).code == 415
+    paths = ask(api, "GET", "/openapi/v3/apis/example.com/v1").body["paths"]
+    told = paths["/apis/example.com/v1/namespaces/{namespace}/widgets/{name}"]["patch"]["requestBody"]["content"]
+    assert [*told] == [JSON_PATCH, MERGE_PATCH, APPLY_PATCH], "kubectl apply sends what it finds here"
 
 
 def test_status_and_scale() -> None:
