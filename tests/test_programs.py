@@ -23,6 +23,7 @@ from programs import (
     PROGRAMS,
     PROMTOOL,
     ROOT,
+    SHELLCHECK,
     WEB_PACKAGES,
     ZSH,
     Program,
@@ -40,6 +41,7 @@ RUN_WITHOUT: dict[Program, tuple[str, ...]] = {
         *("tests/test_bench_records.py", "-k", "test_adding or wheel or sdist or installed or twine or day or dirty"),
     ),
     PROMTOOL: ("tests/deploy/test_monitoring.py", "-k", "promtool"),
+    SHELLCHECK: ("tests/packaging/test_release.py", "-k", "shellcheck"),
     CHROMIUM: (
         *("tests/browser/test_keys_and_connection.py", "tests/browser/test_dashboard_pages.py"),
         *("tests/browser/test_hostile_names.py", "tests/docs/test_site.py"),

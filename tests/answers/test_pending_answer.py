@@ -209,7 +209,7 @@ def test_notebooks_get_tables_of_pods_reasons_and_changes() -> None:
     answer = mooring.load([a_node("closed", cordoned=True), a_pod("p", "1")]).explain()
     assert isinstance(answer, PendingExplanation)
     tables = answer.data_tables()
-    assert [*tables] == ["pods", "reasons", "changes", "unused"]
+    assert [*tables] == ["pods", "reasons", "changes", "unused", "idle"]
     assert tables["pods"].rows[0][0] == "default/p"
     assert tables["changes"].rows[0][:3] == ("uncordon", "uncordon node closed", 1)
     assert tables["reasons"].rows == [("NodeUnschedulable", "node(s) were unschedulable", 1, 1, 1)]

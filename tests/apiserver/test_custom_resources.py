@@ -50,7 +50,7 @@ def test_a_definition_is_established_at_once() -> None:
     }
 
 
-SCHEMA_PATH = "spec.versions[0].schema.openAPIV3Schema"
+SCHEMA_PATH = "spec.validation.openAPIV3Schema"
 RULE = "properties[spec].x-kubernetes-validations[0].rule"
 
 
@@ -86,7 +86,7 @@ X = f"{SCHEMA_PATH}.properties[spec].properties[x]"
             a_definition(versions=[a_version(is_stored=False)]),
             'spec.versions: Invalid value: ["v1"]: must have exactly one version marked as storage version',
         ),
-        (a_definition(versions=[a_version(schema={})]), f"{SCHEMA_PATH}: Required value"),
+        (a_definition(versions=[a_version(schema={})]), "spec.versions[0].schema.openAPIV3Schema: Required value"),
         (field({}), f"{X}.type: Required value: must not be empty for specified object fields"),
         (field({"type": "text"}), f'{X}.type: Unsupported value: "text": supported values: '),
         (field({"type": "array"}), f"{X}.items: Required value: must be specified"),
@@ -124,6 +124,34 @@ X = f"{SCHEMA_PATH}.properties[spec].properties[x]"
 )
 def test_a_faulty_definition_is_refused_with_the_place(definition: dict[str, Any], fault: str) -> None:
     assert fault in message(an_api(), "POST", DEFINITIONS, definition)
+
+
+def test_a_definition_with_costly_rules_is_refused_as_a_cluster_does() -> None:
+    spec = {"type": "array", "items": {"type": "string"}}
+    rules = [{"rule": "self.all(x, self.all(y, x != y || x == y))", "messageExpression": "'no'"}]
+    advice = "(try simplifying the rule, or adding maxItems, maxProperties, and maxLength where arrays, maps, and strings are"
+    costly = spec | {"x-kubernetes-validations": rules}
+    said = message(an_api(), "POST", DEFINITIONS, with_spec(costly))
+    assert (
+        f"{SCHEMA_PATH}.{RULE}: Forbidden: estimated rule cost exceeds budget by factor of more than 100x {advice}"
+        in said
+    )
+    assert (
+        f"{SCHEMA_PATH}: Forbidden: x-kubernetes-validations estimated rule cost total for entire OpenAPIv3 schema"
+        in said
+    )
+    bounded = {"type": "array", "maxItems": 10, "items": {"type": "string", "maxLength": 63}}
+    with_definition(an_api(), with_spec(bounded | {"x-kubernetes-validations": rules}))
+
+
+def test_versions_with_different_schemas_have_their_own_faults() -> None:
+    versions = [
+        a_version(spec={"type": "array"}),
+        a_version("v2", spec={"type": "array", "items": {}}) | {"storage": False},
+    ]
+    said = message(an_api(), "POST", DEFINITIONS, a_definition(versions=versions))
+    for i, place in ((0, "items: Required value"), (1, "items.type: Required value")):
+        assert f"spec.versions[{i}].schema.openAPIV3Schema.properties[spec].{place}" in said
 
 
 # ---- objects
@@ -214,7 +242,7 @@ def test_junctors_are_checked() -> None:
 
 RULES = [
     {"rule": "self.color != 'red' || self.replicas < 5", "message": "red widgets are small"},
-    {"rule": "self.replicas >= oldSelf.replicas", "messageExpression": "'it was ' + string(oldSelf.replicas)"},
+    {"rule": "self.replicas >= oldSelf.replicas", "messageExpression": "'too few, and ' + oldSelf.color"},
     {"rule": "!has(self.owner) || self.owner != 'root'", "reason": "FieldValueForbidden", "fieldPath": ".owner"},
     {"rule": "!has(self.parts) || self.parts.all(p, p.size < 9)"},
     {"rule": "!has(self.since) || self.since > timestamp('2020-01-01T00:00:00Z')", "message": "too old"},
@@ -231,7 +259,7 @@ def test_rules_are_checked_at_creation_and_update() -> None:
     ):
         assert fault in message(api, "POST", WIDGETS, a_widget(**spec))
     assert ask(api, "POST", WIDGETS, a_widget(replicas=3)).code == 201, "a rule about the old object needs one"
-    assert "spec: Invalid value: it was 3" in message(api, "PATCH", W, {"spec": {"replicas": 2}}, MERGE_PATCH)
+    assert "spec: Invalid value: too few, and green" in message(api, "PATCH", W, {"spec": {"replicas": 2}}, MERGE_PATCH)
     assert ask(api, "PATCH", W, {"spec": {"replicas": 4}}, MERGE_PATCH).code == 200
 
 
@@ -319,6 +347,9 @@ def test_patches() -> None:
     assert made["spec"] == {"color": "green", "replicas": 2}
     assert made["metadata"]["generation"] == 3
     assert ask(api, "PATCH", W, {}, STRATEGIC_PATCH).code == 415
+    paths = ask(api, "GET", "/openapi/v3/apis/example.com/v1").body["paths"]
+    told = paths["/apis/example.com/v1/namespaces/{namespace}/widgets/{name}"]["patch"]["requestBody"]["content"]
+    assert [*told] == [JSON_PATCH, MERGE_PATCH, APPLY_PATCH], "kubectl apply sends what it finds here"
 
 
 def test_status_and_scale() -> None:

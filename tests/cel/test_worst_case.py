@@ -4,7 +4,7 @@ import pytest
 from cel_rows import FAULTS, VALUES
 
 from mooring.cel.estimates import LIMITLESS, LengthBounds, Path
-from mooring.cel.expression import worst_cost_of
+from mooring.cel.expression import compile_expression
 from mooring.cel.values import Type
 from mooring.rules.device_expressions import MAX_COST, declarations, device_size, new_expression
 
@@ -75,12 +75,12 @@ def short_texts(path: Path, kind: Type) -> LengthBounds | None:
 
 @pytest.mark.parametrize(("text", "cost"), OF_DEVICES.items())
 def test_costs_of_expressions_about_devices(text: str, cost: int) -> None:
-    assert worst_cost_of(text, declarations(), device_size) == cost
+    assert compile_expression(text, declarations(), device_size).worst_cost == cost
 
 
 @pytest.mark.parametrize(("text", "cost"), OF_FUNCTIONS.items())
 def test_costs_of_functions(text: str, cost: int) -> None:
-    assert worst_cost_of(text, declarations(), short_texts) == cost
+    assert compile_expression(text, declarations(), short_texts).worst_cost == cost
 
 
 UNDERESTIMATED = ('{"a": device.driver}.a', "format.uri().validate", "model.foo == 1")
@@ -92,18 +92,21 @@ apiserver takes every named format for a pattern of 128 characters."""
 def test_no_run_costs_more_than_the_worst_case(text: str) -> None:
     actual = {row[0]: row[2] for row in VALUES} | {row[0]: row[1] for row in FAULTS}
     missing = 1 if text.endswith(UNDERESTIMATED[2]) else 0
-    assert worst_cost_of(text, declarations(), device_size) + missing >= min(actual[text], MAX_COST)
+    assert compile_expression(text, declarations(), device_size).worst_cost + missing >= min(actual[text], MAX_COST)
 
 
 def test_lengths_without_a_limit_cost_without_a_limit() -> None:
-    assert worst_cost_of("lists.range(int(device.driver)).size() > 0", declarations(), device_size) == LIMITLESS
+    assert (
+        compile_expression("lists.range(int(device.driver)).size() > 0", declarations(), device_size).worst_cost
+        == LIMITLESS
+    )
     assert new_expression("device.attributes.foo.all(k, k == '') ", False, True) == LIMITLESS
 
 
 def test_macros_that_double_their_target_are_visited_once() -> None:
     """Each optMap has its target twice, so a tree of 40 has 2^40 paths."""
     text = "optional.of(1)" + "".join(f".optMap(x{i}, x{i} + 1)" for i in range(40)) + ".orValue(1) == 1"
-    assert worst_cost_of(text, declarations(), device_size) > 0
+    assert compile_expression(text, declarations(), device_size).worst_cost > 0
 
 
 def test_what_derived_attributes_may_be() -> None:

@@ -76,6 +76,12 @@ def test_requests_far_above_use_are_named_with_all_pending_pods_and_with_one(tmp
         ("Deployment shop/cart", "memory", 4 << 30, 10 << 20),
         ("Deployment shop/cart", "cpu", 1000, 10),
     ]
+    assert [(each["resource"], each["nodes"], each["used"]) for each in whole["idle"]] == [
+        ("cpu", 2, 10),
+        ("memory", 2, 10 << 20),
+    ]
+    shown = mooring("explain", "--from", crowded, "--use", file).out
+    assert "RESOURCE   ALLOCATABLE   REQUESTED   IN USE   FREE BUT UNUSABLE   IDLE BUT OUT OF REACH" in shown
     alone = mooring("explain", "--from", crowded, "--use", file, "shop/cart-5d8f-2").out
     assert (
         "A request far above use: Deployment shop/cart requests 1 cpu for 1 pod and uses 10m (at most 10m a pod)"

@@ -69,6 +69,7 @@ def test_an_assistant_gets_the_answers_of_the_commands_and_reads_what_is_wrong(t
         place = ("--from", str(CLUSTER))
         assert await ask("explain") == (False, printed("explain", *place))
         first = load(CLUSTER).pending()[0].key
+        assert await ask("explain", namespace="shop") == (False, printed("explain", "-n", "shop", *place))
         assert await ask("explain", name=first) == (False, printed("explain", first, *place))
         drained = await ask("what_if", changes=[{"change": "drain", "value": "b-1"}])
         assert drained == (False, printed("what-if", "--drain", "b-1", *place))
@@ -97,6 +98,27 @@ def test_an_assistant_gets_the_answers_of_the_commands_and_reads_what_is_wrong(t
     asked(question)
 
 
+def test_an_assistant_reads_what_is_pending_and_the_change_that_helps_however_many_owners_there_are() -> None:
+    """A table has 100 rows, and rows with names of 200 characters are longer than an answer may be."""
+    owners = [
+        {
+            **yaml.safe_load(POD),
+            "metadata": {"name": f"p{i}", "ownerReferences": [owner_of(f"{'x' * 200}-{i}")]},
+        }
+        for i in range(600)
+    ]
+    node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}, "spec": {"unschedulable": True}}
+    node["status"] = {"allocatable": {"cpu": "1000", "memory": "1Ti", "pods": "1000"}}
+    text = AssistantTools(lambda: load([node, *owners])).explain()
+    assert text.splitlines()[0] == "600 of 600 pods of 600 owners are pending"
+    assert "lines more: ask about a part of it" in text and len(text) < MAX_CHARACTERS + 100
+    assert text.splitlines()[-2].split()[2:5] == ["uncordon", "node", "n"], "the last table is still there"
+
+
+def owner_of(name: str) -> dict[str, Any]:
+    return {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": name, "uid": name, "controller": True}
+
+
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
@@ -117,11 +139,15 @@ def test_it_ends_with_standard_input() -> None:
 
 def test_answers_and_manifests_are_bounded() -> None:
     lines = [f"line {number}" for number in range(5000)]
-    kept = bounded("\n".join(lines)).splitlines()
+    kept = bounded(["\n".join(lines)]).splitlines()
     assert kept[:-1] == lines[: len(kept) - 1]
     assert kept[-1] == f"... {5000 - len(kept) + 1} lines more: ask about a part of it"
     assert MAX_CHARACTERS - 20 < len("\n".join(kept[:-1])) <= MAX_CHARACTERS
-    assert bounded("x" * (MAX_CHARACTERS + 1)) == f"{'x' * MAX_CHARACTERS}\n... 0 lines more: ask about a part of it"
+    assert bounded(["x" * (MAX_CHARACTERS + 1)]) == f"{'x' * MAX_CHARACTERS}\n... 0 lines more: ask about a part of it"
+    assert bounded(["first", "second"]) == "first\n\nsecond"
+    first, long, *longer, last = bounded(["first", "\n".join(lines), "\n".join(lines), "last"]).split("\n\n")
+    assert (first, last) == ("first", "last"), "a long table does not hide what is behind it"
+    assert long == longer[0] and MAX_CHARACTERS - 100 < 2 * len(long) < MAX_CHARACTERS + 100
 
     pods = [{**yaml.safe_load(POD), "metadata": {"name": f"p{number}"}} for number in range(150)]
     tools = AssistantTools(lambda: load(pods))

@@ -230,6 +230,32 @@ def test_real_use_of_nodes_is_sent_beside_requests_and_again_after_each_reading(
     asyncio.run(run())
 
 
+def test_what_is_idle_by_real_use_is_sent_with_the_part_that_pods_cannot_get() -> None:
+    """By hand: n has 4 cpu, 3 requested and 1 in use; 3 of 4 are idle, and pods of 1 cpu get 1 of these 3. 8 Gi are there, 6
+    requested and 2 in use: 6 of 8 are idle, and pods get 2 of these 6."""
+    pods = [a_pod(f"p{i}", cpu="1", memory="2Gi", nodeName="n") for i in range(3)]
+    source = StagedSource(a_node("n", cpu="4", memory="8Gi"), a_node("m", cpu="4", memory="8Gi"), *pods)
+    readings: list[dict[str, tuple[int, int]]] = [{}]
+
+    async def run() -> None:
+        streams = Streams()
+        client = streams.join()
+        sampler = Sampler(source, streams, _no_report, in_use=lambda: readings[-1])
+        await sampler.read_slowly()
+        assert b'"idle":{}' in client.take(), "nothing is read yet"
+        readings.append({"n": (1000, 2 << 30), "gone": (1, 1)})
+        await sampler.read_slowly()
+        sampler.wake()
+        sampler.read_quickly()
+        sent = json.loads(client.take().split(b"event: use\ndata: ")[1].split(b"\n")[0])
+        assert sent["idle"] == {
+            "cpu": {"idle": 0.75, "outOfReach": pytest.approx(2 / 3)},
+            "memory": {"idle": 0.75, "outOfReach": pytest.approx(4 / 6)},
+        }
+
+    asyncio.run(run())
+
+
 def test_counts_are_sampled_also_while_nobody_looks_and_nothing_else_is() -> None:
     source = StagedSource(a_node("n"))
 

@@ -56,6 +56,10 @@ def test_a_custom_kind_from_its_definition_to_its_end(kubectl: Kubectl) -> None:
     kubectl("patch", "wi/w", "--type=merge", "-p", '{"spec":{"owner":"me"}}')
     spec = kubectl.json("get", "widgets.example.com", "w")["spec"]
     assert spec == {"color": "green", "replicas": 3, "owner": "me"}
+    for tags, said in ((["a"], "created"), (["a", "b"], "configured"), (["b"], "configured"), (["b"], "unchanged")):
+        applied_again = kubectl("apply", "-f", "-", stdin=json.dumps(a_widget("again", tags=tags)))
+        assert applied_again == f"widget.example.com/again {said}\n"
+    assert kubectl.json("get", "widget", "again")["spec"]["tags"] == ["b"]
     assert "The paint of the widget." in kubectl("explain", "widget.spec.color")
     wrong = kubectl.run("create", "-f", "-", stdin=json.dumps(a_widget("x", color="red", replicas=7)))
     assert "red widgets are small" in wrong.error

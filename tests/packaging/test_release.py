@@ -15,7 +15,7 @@ import yaml
 from distributions import ROOT, tracked
 
 from mooring.kit.version import VERSION
-from programs import HELM
+from programs import HELM, SHELLCHECK, needs
 
 sys.path.insert(0, str(ROOT / "tools"))
 
@@ -172,3 +172,32 @@ def test_a_job_that_publishes_takes_the_files_that_the_build_has_checked() -> No
         used = [step.get("uses", "") for step in jobs[name]["steps"]]
         assert any(each.startswith("actions/download-artifact@") for each in used)
         assert not any(each.startswith("actions/checkout@") for each in used)
+
+
+def scripts() -> dict[str, str]:
+    """The shell scripts of workflows and of the action by file, job and step, as a runner starts them: expressions are put in
+    before."""
+    jobs = {
+        (name, job): found["steps"]
+        for name in ("ci.yml", "release.yml")
+        for job, found in workflow(name)["jobs"].items()
+    }
+    jobs["action.yml", "check"] = yaml.safe_load((ROOT / "action.yml").read_text())["runs"]["steps"]
+    return {
+        f"{name}:{job}:{place}": "set -eo pipefail\n" + re.sub(r"\$\{\{.*?\}\}", "expression", step["run"])
+        for (name, job), steps in jobs.items()
+        for place, step in enumerate(steps)
+        if "run" in step
+    }
+
+
+@needs(SHELLCHECK)
+def test_shellcheck_finds_nothing_in_the_scripts_of_workflows_and_of_the_action() -> None:
+    found = {name: shellchecked(text) for name, text in scripts().items()}
+    assert len(found) >= 8 and not any(found.values()), found
+    assert "SC2086" in shellchecked("set -eo pipefail\nrm $GITHUB_PATH\n"), "it finds what is wrong"
+
+
+def shellchecked(script: str) -> str:
+    command = [SHELLCHECK.required(), "--shell=bash", "--severity=info", "--exclude=SC2153", "--format=gcc", "-"]
+    return subprocess.run(command, input=script, capture_output=True, text=True, check=False).stdout

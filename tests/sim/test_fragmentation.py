@@ -17,8 +17,10 @@ from mooring.model.pod import Pod
 from mooring.scheduler.decide import DecideOptions, decide
 from mooring.scheduler.decision import DecisionDetails, NoFit, Placement
 from mooring.sim.fragmentation import (
+    TypicalRequests,
     WeighedShape,
     cut_shapes,
+    fragmentation_by_use,
     fragmentation_of,
     fragmented_share,
     weighed_shapes,
@@ -47,6 +49,26 @@ def test_the_share(free: list[int], fits: list[list[int]], counts: list[int], ex
     assert fragmented_share(np.array(free, float), matrix, np.array(counts, float)) == expected
 
 
+BY_USE = {
+    "all that is idle is given": ([6, 2], [[1, 1]], [1], [9, 9], 0.0),
+    "half of the idle part of the first node is requested": ([6, 2], [[1, 1]], [1], [3, 9], 0.375),
+    "all is requested": ([6, 2], [[1, 1]], [1], [0, 0], 1.0),
+    "3 of 8 are given to three pods of four, and 2 to the fourth": ([6, 2], [[1, 0], [0, 1]], [3, 1], [3, 9], 0.65625),
+    "nothing is idle": ([0, 0], [[1, 1]], [1], [9, 9], None),
+    "no pod says what people run": ([6, 2], [], [], [9, 9], None),
+}
+
+
+@pytest.mark.parametrize(("idle", "fits", "counts", "given", "expected"), BY_USE.values(), ids=BY_USE.keys())
+def test_the_share_of_what_is_idle(
+    idle: list[int], fits: list[list[int]], counts: list[int], given: list[int], expected: float | None
+) -> None:
+    """The fourth: (3 * (8 - 3) + 1 * (8 - 2)) / 4 of 8."""
+    matrix = np.array(fits, np.bool_).reshape(len(counts), len(idle))
+    found = fragmented_share(np.array(idle, float), matrix, np.array(counts, float), np.array(given, float))
+    assert found == expected
+
+
 @given(st.data())
 def test_the_kernel_and_its_twin(data: st.DataObject) -> None:
     free = data.draw(st.lists(st.integers(0, 1 << 40), min_size=1, max_size=6))
@@ -71,6 +93,23 @@ def _plain_share(free: list[int], fits: list[list[bool]], counts: list[int]) -> 
 
 
 # ---- on clusters
+
+
+def test_idle_cpu_that_is_requested_or_behind_a_taint_is_out_of_reach() -> None:
+    """By hand: a has 4 cpu, 3 requested and 1 in use; b has 4 cpu, nothing requested and 1 in use, and a taint; nothing is
+    known of c. 3 + 3 cpu are idle, and a pod of 1 cpu can get 1 of them: 5/6 are out of reach. By requests 1 + 4 + 4 cpu
+    are free, and 5 usable."""
+    nodes = [a_node("a", cpu="4"), a_node("b", cpu="4", taints=["k=v:NoSchedule"]), a_node("c", cpu="4")]
+    pods = [a_pod(f"p{i}", cpu="1", nodeName="a", **WHO) for i in range(3)]
+    simulated = SimulatedCluster([*nodes, *pods], configuration.default())
+    shapes = weighed_shapes((pod, 1) for pod in pods)
+    rows = simulated.cluster.nodes.row_book
+    used = np.full(simulated.cluster.nodes.height, np.nan)
+    used[rows["a"]] = used[rows["b"]] = 1000
+    assert fragmentation_by_use(simulated, shapes, {"cpu": used}) == {"cpu": pytest.approx(5 / 6)}
+    assert fragmentation_of(simulated, shapes)["cpu"] == pytest.approx(4 / 9)
+    typical = TypicalRequests(shapes, ("cpu",), 8)
+    assert typical.fragmentation_by_use(simulated.cluster.nodes, {"cpu": used}) == {"cpu": pytest.approx(2 / 6)}
 
 
 def fragmentation(*items: KubeObject) -> dict[str, float | None]:

@@ -90,6 +90,10 @@ test("a node is described by what it has", () => {
   assert.equal(describeNode(priced, used, 0, "zone"), "n1: cpu 50 %, 1 pod, 0.1 EUR an hour, x");
   assert.match(summarise(priced, used, "cpu"), /; 0\.1 EUR an hour, 0\.05 EUR of it idle \(1 node of 2 with a price\)$/);
   assert.match(summarise({ ...priced, priceUnit: "" }, { ...used, cost: { total: 12345.6, idle: 0, nodes: 2 } }, "cpu"), /; 12,346 an hour, 0 of it idle$/);
+  const idle = { cpu: { idle: 0.75, outOfReach: 2 / 3 }, memory: { idle: 1, outOfReach: null } };
+  assert.match(summarise(NODES, { ...NODE_USE, idle }, "cpu in use"), /1 tainted; cpu idle 75 %, 67 % of that out of reach of typical pods$/);
+  assert.match(summarise(NODES, { ...NODE_USE, idle }, "memory"), /; memory idle 100 %$/);
+  assert.doesNotMatch(summarise(NODES, { ...NODE_USE, idle }, "pods"), /idle/);
   assert.equal(meanShare(Uint8Array.of(255, 100)), 0.5);
 });
 

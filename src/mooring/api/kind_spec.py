@@ -13,7 +13,7 @@ from typing import Any, Self
 import msgspec
 
 from mooring.api.api_errors import Cause
-from mooring.api.json_objects import JsonObject, at
+from mooring.api.json_objects import PATCHES, STRATEGIC_MERGE_PATCH, JsonObject, at
 from mooring.api.structural_schema import Schema
 from mooring.api.validation.problem import Problems
 from mooring.kit.clock import NS_PER_S, moment_ns
@@ -428,6 +428,11 @@ class KindSpec:
         name, _, suffix = written.lower().partition(".")
         is_named = name in (self.singular, self.plural, *self.short_names)
         return is_named and suffix in ("", self.group, f"{self.version}.{self.group}")
+
+    @property
+    def patches(self) -> tuple[str, ...]:
+        """The types of patches that the kind takes. Strategic merge patches are for Kubernetes' own kinds."""
+        return tuple(each for each in PATCHES if each != STRATEGIC_MERGE_PATCH or not self.definition)
 
     @property
     def singular(self) -> str:

@@ -387,6 +387,8 @@ class Expression:
 
     program: Program
     type: Type
+    worst_cost: int = 0
+    """The most that an evaluation can cost, whatever the values of the variables; 0 if it was compiled without lengths."""
 
     def evaluate(self, variables: Mapping[str, Any], limit: int) -> tuple[Any, int]:
         """The value and its cost. The value is a Fault if the evaluation fails. Raises Exceeded above `limit`."""
@@ -396,8 +398,9 @@ class Expression:
             return self.program.run(frame), frame.cost
 
 
-def compile_expression(text: str, declarations: Declarations) -> Expression:
-    """An expression over the declared variables and functions. Raises CompileFault."""
+def compile_expression(text: str, declarations: Declarations, size_at: LengthsAt | None = None) -> Expression:
+    """An expression over the declared variables and functions. With the lengths of their values it knows its worst cost.
+    Raises CompileFault."""
     with _deep_stack():
         try:
             root = parse(text)
@@ -405,17 +408,10 @@ def compile_expression(text: str, declarations: Declarations) -> Expression:
         except SyntaxFault as fault:
             raise CompileFault(f"compilation failed: {fault.told(text)}") from None
         try:
-            return Expression(plan(root, declarations.library), found)
+            program = plan(root, declarations.library)
         except PlanFault as fault:
             raise CompileFault(f"program instantiation failed: {fault}") from None
-
-
-def worst_cost_of(text: str, declarations: Declarations, size_at: LengthsAt) -> int:
-    """The most that an expression can cost, whatever the values of its variables. The text must compile."""
-    with _deep_stack():
-        root = parse(text)
-        check(root, declarations)
-        return worst_cost(root, size_at)
+        return Expression(program, found, 0 if size_at is None else worst_cost(root, size_at))
 
 
 @contextmanager

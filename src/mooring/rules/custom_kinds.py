@@ -35,12 +35,22 @@ def all_definition_faults(old: JsonObject, new: JsonObject) -> list[Cause]:
     if faults:
         return faults
     faults = [*definition_faults(new), *_overlaps(new["spec"]), *stored_version_faults(old, new)]
-    known = [at(version, "schema.openAPIV3Schema") for version in at(old, "spec.versions", ())]
-    for i, version in enumerate(new["spec"]["versions"]):
-        written = at(version, "schema.openAPIV3Schema")
+    known = _schemas(old)
+    for written, path in _placed_schemas(_schemas(new)):
         if isinstance(written, dict) and written not in known:
-            faults += _schema_faults(written, f"spec.versions[{i}].schema.openAPIV3Schema")
+            faults += _schema_faults(written, f"{path}.openAPIV3Schema")
     return faults
+
+
+def _schemas(definition: JsonObject) -> list[Any]:
+    return [at(version, "schema.openAPIV3Schema") for version in at(definition, "spec.versions", ())]
+
+
+def _placed_schemas(schemas: list[Any]) -> list[tuple[Any, str]]:
+    """Schemas with their paths. Parity: if all versions have the same schema, it is checked once, as that of the kind."""
+    if all(schema == schemas[0] for schema in schemas):
+        return [(schemas[0], "spec.validation")]
+    return [(schema, f"spec.versions[{i}].schema") for i, schema in enumerate(schemas)]
 
 
 def _overlaps(spec: JsonObject) -> list[Cause]:

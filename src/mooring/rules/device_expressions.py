@@ -3,8 +3,8 @@ most that they can cost. The scheduler compiles expressions of stored objects by
 
 from functools import cache, lru_cache
 
-from mooring.cel.estimates import LengthBounds, Path
-from mooring.cel.expression import CompileFault, Expression, compile_expression, worst_cost_of
+from mooring.cel.estimates import LengthBounds, LengthsAt, Path
+from mooring.cel.expression import CompileFault, Expression, compile_expression
 from mooring.cel.functions.amounts import AMOUNTS, QUANTITY, SEMVER, named_formats
 from mooring.cel.functions.lists import LISTS
 from mooring.cel.functions.networks import CIDR, IP, NETWORKS, URLS
@@ -62,11 +62,11 @@ def declarations(has_lists: bool = True) -> Declarations:
     return Declarations(library, {"device": _DEVICE}, {_DEVICE.name: fields}, types, VALIDATORS)
 
 
-def compile_text(text: str, *, has_lists: bool = True) -> Expression:
-    """The expression, with the attributes of `declarations`. Raises CompileFault."""
+def compile_text(text: str, *, has_lists: bool = True, size_at: LengthsAt | None = None) -> Expression:
+    """The expression, with the attributes of `declarations`; with lengths it knows its worst cost. Raises CompileFault."""
     if len(text.encode("utf-8", "surrogatepass")) > MAX_BYTES:
         raise CompileFault(f"compilation failed: Too long: may not be more than {MAX_BYTES} bytes")
-    return compile_expression(text, declarations(has_lists))
+    return compile_expression(text, declarations(has_lists), size_at)
 
 
 def check_selector(kind: Type, *, has_lists: bool = True) -> None:
@@ -95,10 +95,11 @@ def new_expression(text: str, is_derived: bool, has_lists: bool) -> int | str:
     """The most that a new expression can cost for a device, or what is wrong with it."""
     check = check_derived if is_derived else check_selector
     try:
-        check(compile_text(text, has_lists=has_lists).type, has_lists=has_lists)
+        expression = compile_text(text, has_lists=has_lists, size_at=device_size)
+        check(expression.type, has_lists=has_lists)
     except CompileFault as fault:
         return str(fault)
-    return worst_cost_of(text, declarations(has_lists), device_size)
+    return expression.worst_cost
 
 
 def device_size(path: Path, kind: Type) -> LengthBounds | None:

@@ -5,8 +5,7 @@ The value that a rule is about is `self`; `oldSelf` is the one before an update.
 expression with a misspelled field does not compile.
 """
 
-import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, NamedTuple
@@ -21,31 +20,26 @@ from mooring.api.api_errors import (
 )
 from mooring.api.structural_schema import RULES, Schema, nodes_of
 from mooring.cel.budget import Exceeded
+from mooring.cel.estimates import LengthsAt, multiplied
 from mooring.cel.expression import CompileFault, Expression, compile_expression
 from mooring.cel.functions.networks import CIDR, IP
 from mooring.cel.functions.standard import TYPES
 from mooring.cel.functions.texts import VALIDATORS
-from mooring.cel.functions.times import read_duration, read_timestamp
 from mooring.cel.language.checker import Declarations
 from mooring.cel.library import Library
 from mooring.cel.values import (
     BOOL,
-    BYTES,
-    DOUBLE,
-    DURATION,
     DYN,
-    INT,
     NOTHING,
     STRING,
-    TIMESTAMP,
     Fault,
     Maybe,
     Type,
-    list_of,
-    map_of,
     optional_of,
 )
 from mooring.rules.device_expressions import FUNCTIONS
+from mooring.rules.schema_costs import TotalCost, repetitions_of
+from mooring.rules.schema_types import SchemaLengths, SchemaTypes, escaped, value_of
 from mooring.rules.schema_values import ABSENT, key_of
 
 CALL_LIMIT = 1_000_000
@@ -61,101 +55,6 @@ MAX_BYTES = 10 * 1024
 """The longest rule that is compiled."""
 _REASONS = ("FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", "FieldValueRequired")
 _BUDGET = "validation failed due to running out of cost budget, no further validation rules will be run"
-
-_KEYWORDS = frozenset(
-    (
-        *("true", "false", "null", "in", "as", "break", "const", "continue", "else", "for", "function", "if", "import"),
-        *("let", "loop", "package", "namespace", "return", "var", "void", "while"),
-    )
-)
-_ESCAPES = {"__": "__underscores__", ".": "__dot__", "-": "__dash__", "/": "__slash__"}
-
-
-@cache
-def escaped(name: str) -> str | None:
-    """The name of a field as expressions write it; None: they cannot name it."""
-    if name in _KEYWORDS:
-        return f"__{name}__"
-    if not name or name[0].isdigit() or re.search(r"[^a-zA-Z0-9_./-]", name):
-        return None
-    return re.sub(r"__|[-./]", lambda found: _ESCAPES[found[0]], name)
-
-
-# ---- types and values
-
-_PLAIN = {"integer": INT, "number": DOUBLE, "boolean": BOOL, "string": STRING}
-_FORMATS = {"byte": BYTES, "date": TIMESTAMP, "date-time": TIMESTAMP, "duration": DURATION}
-_METADATA = {"name": STRING, "generateName": STRING}
-
-
-MAX_TYPED_NODES = 200_000
-"""The nodes of a schema that types are made of, for all rules of a version: a rule has the types of everything below it."""
-
-
-@dataclass(slots=True)
-class _Types:
-    """The CEL types of schemas, by the names of those that have fields."""
-
-    left: int = MAX_TYPED_NODES
-
-    def of(self, schema: Schema, name: str, fields: dict[str, Mapping[str, Type]]) -> Type:
-        """The type of a node; types with fields go into `fields`, by names that begin with `name`. Raises CompileFault."""
-        self.left -= 1
-        if self.left < 0:
-            raise CompileFault("the schema is too large for so many rules")
-        if schema.type == "array":
-            return list_of(DYN if schema.items is None else self.of(schema.items, f"{name}.@items", fields))
-        if schema.type == "string":
-            return _FORMATS.get(schema.written.get("format", ""), STRING)
-        if schema.type != "object":
-            return _PLAIN.get(schema.type, DYN)
-        if schema.entries is not None:
-            return map_of(STRING, self.of(schema.entries, f"{name}.@values", fields))
-        if not schema.properties and schema.keeps_unknown:
-            return DYN
-        made: dict[str, Type] = {}
-        if schema.is_resource:
-            made = {"apiVersion": STRING, "kind": STRING, "metadata": Type(f"{name}.metadata")}
-            fields[f"{name}.metadata"] = _METADATA
-        for part, inner in schema.properties.items():
-            key = escaped(part)
-            if key is not None and key not in made:
-                made[key] = self.of(inner, f"{name}.{key}", fields)
-        fields[name] = made
-        return Type(name)
-
-
-def value_of(schema: Schema | None, value: Any) -> Any:
-    """A JSON value as CEL sees it: escaped names, times and durations as such."""
-    if isinstance(value, dict):
-        if schema is None or schema.entries is not None or not (schema.properties or schema.is_resource):
-            inner = None if schema is None else schema.entries
-            return {name: value_of(inner, part) for name, part in value.items()}
-        named = ((escaped(name), schema.at(name), part) for name, part in value.items())
-        return {key: value_of(inner, part) for key, inner, part in named if key is not None}
-    if isinstance(value, list):
-        items = None if schema is None else schema.items
-        return [value_of(items, item) for item in value]
-    if schema is None:
-        return value
-    if schema.type == "number" and isinstance(value, int) and not isinstance(value, bool):
-        return float(value)
-    return _formatted(schema.written.get("format"), value) if isinstance(value, str) else value
-
-
-def _formatted(form: str | None, text: str) -> Any:
-    """A text by its format; validation has refused texts that do not have it."""
-    match form:
-        case "byte":
-            return text.encode()
-        case "date":
-            return read_timestamp(f"{text}T00:00:00Z")
-        case "date-time":
-            return read_timestamp(text)
-        case "duration":
-            return read_duration(text)
-    return text
-
 
 # ---- compiling
 
@@ -184,11 +83,12 @@ class Rule:
 
 
 @dataclass(slots=True)
-class _Compiler:
-    """Compiles the rules of one node over its types."""
+class RuleCompiler:
+    """Compiles the rules of one node over its types. Without lengths, nothing is known of what rules cost."""
 
     schema: Schema
-    types: _Types
+    types: SchemaTypes
+    lengths: LengthsAt | None = None
     _fields: dict[str, Mapping[str, Type]] = field(default_factory=dict)
     _type: Type | None = None
 
@@ -212,11 +112,11 @@ class _Compiler:
             raise CompileFault(f"compilation failed: Too long: may not be more than {MAX_BYTES} bytes")
         if "oldSelf" in text:
             try:
-                return compile_expression(text, self._declared({})), False
+                return compile_expression(text, self._declared({}), self.lengths), False
             except CompileFault:
                 old = optional_of(self._self()) if is_optional else self._self()
-                return compile_expression(text, self._declared({"oldSelf": old})), True
-        return compile_expression(text, self._declared({})), False
+                return compile_expression(text, self._declared({"oldSelf": old}), self.lengths), True
+        return compile_expression(text, self._declared({}), self.lengths), False
 
     def _self(self) -> Type:
         if self._type is None:
@@ -229,16 +129,29 @@ class _Compiler:
 
 
 def rule_faults(schema: Schema, path: str) -> Iterator[Cause]:
-    """The faults of the rules of a new schema: what is missing, and expressions that do not compile."""
-    types, count = _Types(), 0
+    """The faults of the rules of a new schema: what is missing, expressions that do not compile, and those that may cost too
+    much, alone or together."""
+    types, lengths, costs, count = SchemaTypes(), SchemaLengths(), TotalCost(), 0
+    repetitions = dict(repetitions_of(schema))
     for node, place in nodes_of(schema, path):
-        compiler = _Compiler(node, types)
+        compiler = RuleCompiler(node, types, lengths.of(node))
         for written, where in _written(node, place):
             count += 1
             if count > MAX_RULES:
                 yield field_too_many(path, str(count), f"must have at most {MAX_RULES} validation rules")
                 return
-            yield from _faults_of(written, where, compiler)
+            made = yield from _faults_of(written, where, compiler)
+            if made is not None:
+                times = repetitions[node]
+                yield from _cost_faults(made, where, lengths.most_in_a_request(node) if times is None else times, costs)
+    yield from costs.faults(path)
+
+
+def _cost_faults(rule: Rule, place: str, times: int, costs: TotalCost) -> Iterator[Cause]:
+    """The faults of what a rule costs that an object can have so many times. Parity: a message is counted once."""
+    yield from costs.add(multiplied(rule.expression.worst_cost, times), f"{place}.rule", "rule")
+    if rule.message is not None:
+        yield from costs.add(rule.message.worst_cost, f"{place}.messageExpression", "messageExpression")
 
 
 def _written(node: Schema, place: str) -> Iterator[tuple[Any, str]]:
@@ -249,14 +162,15 @@ def _written(node: Schema, place: str) -> Iterator[tuple[Any, str]]:
         yield from ((rule, f"{place}.allOf[{j}].{RULES}[{i}]") for i, rule in rules)
 
 
-def _faults_of(written: Any, place: str, compiler: _Compiler) -> Iterator[Cause]:
+def _faults_of(written: Any, place: str, compiler: RuleCompiler) -> Generator[Cause, None, Rule | None]:
+    """Yields the faults of a rule, and returns the compiled rule; None if it does not compile."""
     if not isinstance(written, dict) or not all(isinstance(value, str | bool) for value in written.values()):
         yield field_invalid(place, "", "must be an object with strings and booleans")
-        return
+        return None
     rule, message = str(written.get("rule", "")).strip(), str(written.get("message", ""))
     if not rule:
         yield field_required(f"{place}.rule", "rule is not specified")
-        return
+        return None
     if "message" in written and not message.strip():
         yield field_invalid(f"{place}.message", message, "must be non-empty if specified")
     elif "\n" in message.strip():
@@ -269,9 +183,10 @@ def _faults_of(written: Any, place: str, compiler: _Compiler) -> Iterator[Cause]
         made = compiler.rule(written)
     except CompileFault as fault:
         yield field_invalid(f"{place}.rule", written, str(fault))
-        return
+        return None
     if made.has_optional_old and not made.uses_old:
         yield field_invalid(f"{place}.optionalOldSelf", True, "may not be set if oldSelf is not used in rule")
+    return made
 
 
 # ---- evaluating
@@ -288,9 +203,9 @@ class _RuleTree:
     entries: "_RuleTree | None"
 
 
-def _tree(schema: Schema, types: _Types) -> _RuleTree | None:
+def _tree(schema: Schema, types: SchemaTypes) -> _RuleTree | None:
     """None: neither the node nor one below it has rules. Raises CompileFault."""
-    compiler = _Compiler(schema, types)
+    compiler = RuleCompiler(schema, types)
     rules = [compiler.rule(written) for written, _ in _written(schema, "")]
     fields = {name: tree for name, part in schema.properties.items() if (tree := _tree(part, types)) is not None}
     items = None if schema.items is None else _tree(schema.items, types)
@@ -310,7 +225,7 @@ class SchemaRules:
         """The faults of an object by all rules; `old` is the object before an update."""
         if not self._is_compiled:
             try:
-                self._tree, self._is_compiled = _tree(self._schema, _Types()), True
+                self._tree, self._is_compiled = _tree(self._schema, SchemaTypes()), True
             except CompileFault as fault:  # an earlier release has stored the definition
                 return [field_invalid("<nil>", "", f"rule compile error: {fault}")]
         if self._tree is None:

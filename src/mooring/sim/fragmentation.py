@@ -7,10 +7,13 @@ still fits is the usable part; fragmentation is the mean of the rest, as a share
 
 "Fits" means that every Filter plugin of the pod's profile lets the node pass, as in a decision. So free CPU on a node without
 free memory is fragmented, and so is free CPU behind a taint that most pods do not tolerate.
+
+By real use, what is idle (allocatable and not in use) takes the place of what is free (allocatable and not requested). The
+scheduler gives away only what is free, so that idle CPU which is requested is fragmented as well.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -91,24 +94,46 @@ def fragmentation_of(
     simulated: FilteringCluster, shapes: Sequence[WeighedShape], resources: Sequence[str] = MAIN
 ) -> dict[str, float | None]:
     """By resource; None where nothing is free, or where no pod says what people run."""
-    nodes = simulated.cluster.nodes
-    fits = np.array([fitting_nodes(simulated, shape.pod) for shape in shapes], np.bool_).reshape(
-        len(shapes), nodes.height
-    )
-    counts = np.array([shape.count for shape in shapes], np.float64)
+    nodes, (fits, counts) = simulated.cluster.nodes, _fitting(simulated, shapes)
     return {name: fragmented_share(free_amounts(nodes, name), fits, counts) for name in resources}
 
 
-def fragmented_share(free: Floats, fits: Mask, counts: Floats) -> float | None:
-    """The share of `free` (by node) that shapes cannot use; `fits` is shapes x nodes.
+def fragmentation_by_use(
+    simulated: FilteringCluster, shapes: Sequence[WeighedShape], used: Mapping[str, Floats]
+) -> dict[str, float | None]:
+    """By resource of `used`, which has the real use of each row, and NaN for rows of which it is not known: these do not
+    count. None where nothing is idle, or where no pod says what people run."""
+    nodes, (fits, counts) = simulated.cluster.nodes, _fitting(simulated, shapes)
+    return {
+        name: fragmented_share(idle_amounts(nodes, name, amounts), fits, counts, free_amounts(nodes, name))
+        for name, amounts in used.items()
+    }
 
-    | free  | fits         | counts | share                           |
-    | 6 2   | [1 1]        | 1      | 0                               |
-    | 6 2   | [1 1], [0 1] | 3, 1   | (3*0 + 1*6/8) / 4 = 0.1875      |
-    | 0 0   | [1 1]        | 1      | None: nothing is free           |
+
+def _fitting(simulated: FilteringCluster, shapes: Sequence[WeighedShape]) -> tuple[Mask, Floats]:
+    """The nodes that fit each shape (shapes x nodes), and how often each shape counts."""
+    fits = [fitting_nodes(simulated, shape.pod) for shape in shapes]
+    counts = np.array([shape.count for shape in shapes], np.float64)
+    return np.array(fits, np.bool_).reshape(len(shapes), simulated.cluster.nodes.height), counts
+
+
+def fragmented_share(free: Floats, fits: Mask, counts: Floats, given: Floats | None = None) -> float | None:
+    """The share of `free` (by node) that shapes cannot use; `fits` is shapes x nodes. They get at most `given` of a node, if
+    that is less.
+
+    | free  | fits         | counts | given | share                           |
+    | 6 2   | [1 1]        | 1      |       | 0                               |
+    | 6 2   | [1 1], [0 1] | 3, 1   |       | (3*0 + 1*6/8) / 4 = 0.1875      |
+    | 6 2   | [1 1]        | 1      | 3 9   | 3/8: of the 6, 3 are given      |
+    | 0 0   | [1 1]        | 1      |       | None: nothing is free           |
     """
     total = float(free.sum())
-    return unusable_amount(free, fits, counts) / total if total and len(counts) else None
+    if not total or not len(counts):
+        return None
+    if given is None:
+        return unusable_amount(free, fits, counts) / total
+    usable = np.minimum(free, given)
+    return (total - float(usable.sum()) + unusable_amount(usable, fits, counts)) / total
 
 
 def unusable_amount(free: Floats, fits: Mask, counts: Floats) -> float:
@@ -123,6 +148,15 @@ def free_amounts(nodes: NodeTable, resource: str) -> Floats:
     place, rows = nodes.amounts.resource(resource), slice(0, nodes.height)
     free = nodes.amounts.allocatable[place, rows] - nodes.amounts.requested[place, rows]
     found: Floats = np.where(nodes.alive[rows], np.maximum(free, 0), 0).astype(np.float64)
+    return found
+
+
+def idle_amounts(nodes: NodeTable, resource: str, used: Floats) -> Floats:
+    """The amount of a resource that each row has and does not use: 0 where the use is not known (NaN), or where no node
+    is."""
+    place, rows = nodes.amounts.resource(resource), slice(0, nodes.height)
+    counts = nodes.alive[rows] & ~np.isnan(used)
+    found: Floats = np.where(counts, np.maximum(nodes.amounts.allocatable[place, rows] - used, 0), 0).astype(np.float64)
     return found
 
 
@@ -156,11 +190,24 @@ class TypicalRequests:
 
     def unusable_share(self, nodes: NodeTable, of: str) -> float:
         """The expected share of the allocatable amount of a resource that is free where a typical pod does not fit."""
-        free = np.array([free_amounts(nodes, name) for name in self._resources])
-        fits = np.all(self._requests[:, :, None] <= free[None, :, :], axis=1)
         rows = slice(0, nodes.height)
         total = nodes.amounts.allocatable[nodes.amounts.resource(of), rows][nodes.alive[rows]].sum()
-        return unusable_amount(free_amounts(nodes, of), fits, self._counts) / float(total) if total else 0.0
+        return (
+            unusable_amount(free_amounts(nodes, of), self._fits(nodes), self._counts) / float(total) if total else 0.0
+        )
+
+    def fragmentation_by_use(self, nodes: NodeTable, used: Mapping[str, Floats]) -> dict[str, float | None]:
+        """The measure of the function of that name, for pods that fit wherever their requests do."""
+        fits = self._fits(nodes)
+        return {
+            name: fragmented_share(idle_amounts(nodes, name, amounts), fits, self._counts, free_amounts(nodes, name))
+            for name, amounts in used.items()
+        }
+
+    def _fits(self, nodes: NodeTable) -> Mask:
+        free = np.array([free_amounts(nodes, name) for name in self._resources])
+        found: Mask = np.all(self._requests[:, :, None] <= free[None, :, :], axis=1)
+        return found
 
 
 class FragmentationGauge:

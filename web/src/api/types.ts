@@ -37,12 +37,19 @@ export interface Cost {
   nodes: number;
 }
 
+/** Of one resource by real use: what is idle of what is allocatable, and what typical pods cannot get of that. */
+export interface IdleShare {
+  idle: number;
+  outOfReach: number | null;
+}
+
 export interface UseEvent {
   version: number;
   time: string;
   use: Record<string, string>;
   pods: string;
   cost?: Cost | null;
+  idle?: Record<string, IdleShare>;
 }
 
 export interface QueueSample {

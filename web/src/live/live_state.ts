@@ -1,7 +1,7 @@
 // What the stream has said so far. Columns of nodes stay typed arrays; pages are told at most once a frame what changed.
 
 import { bytesOf, countsOf } from "../api/decode.ts";
-import type { Cost, FlowSample, History, NodesEvent, PendingEvent, QueueSample, ReplayState, Session, UseEvent } from "../api/types.ts";
+import type { Cost, FlowSample, History, IdleShare, NodesEvent, PendingEvent, QueueSample, ReplayState, Session, UseEvent } from "../api/types.ts";
 import { secondsOf } from "../text/amounts.ts";
 
 export type Topic = "session" | "nodes" | "use" | "queue" | "pending" | "flow" | "connection" | "replay";
@@ -32,6 +32,7 @@ export interface NodeUse {
   use: Map<string, Uint8Array>;
   pods: Uint16Array;
   cost?: Cost | null;
+  idle?: Record<string, IdleShare>;
 }
 
 /** As many samples as the server keeps. */
@@ -111,7 +112,7 @@ export class LiveState {
 
   #takeUse(event: UseEvent): void {
     const use = new Map(Object.entries(event.use).map(([resource, column]) => [resource, bytesOf(column)]));
-    this.use = { version: event.version, time: event.time, use, pods: countsOf(event.pods), cost: event.cost ?? null };
+    this.use = { version: event.version, time: event.time, use, pods: countsOf(event.pods), cost: event.cost ?? null, idle: event.idle ?? {} };
   }
 }
 

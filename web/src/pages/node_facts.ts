@@ -66,12 +66,21 @@ export function costText(nodes: NodeFacts, use: NodeUse | null): string {
   return `${money(cost.total, nodes.priceUnit)} an hour, ${money(cost.idle, nodes.priceUnit)} of it idle${some}`;
 }
 
+/** What is idle of the resource by real use, and how much of that pods cannot get, or nothing where it is not known. */
+export function idleText(use: NodeUse | null, resource: string): string {
+  const name = resource.replace(/ in use$/, "");
+  const found = use?.idle?.[name];
+  if (!found) return "";
+  const rest = found.outOfReach === null ? "" : `, ${percent(found.outOfReach)} of that out of reach of typical pods`;
+  return `${name} idle ${percent(found.idle)}${rest}`;
+}
+
 export function summarise(nodes: NodeFacts, use: NodeUse | null, resource: string): string {
   const parts = [plural(nodes.names.length, "node"), plural(totalPods(use), "pod")];
   const mean = meanShare(use?.use.get(resource));
   if (!Number.isNaN(mean)) parts.push(`${titleOf(resource)} ${percent(mean)} on average`);
   for (const [bit, word] of WORDS) if (count(nodes.flags, bit) > 0) parts.push(`${count(nodes.flags, bit).toLocaleString("en")} ${word}`);
-  return [parts.join(", "), costText(nodes, use)].filter(Boolean).join("; ");
+  return [parts.join(", "), idleText(use, resource), costText(nodes, use)].filter(Boolean).join("; ");
 }
 
 /** 1 for each row whose name has the text; null where nothing is searched. */

@@ -2,15 +2,16 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 from msgspec import field
 
 from mooring.answers.explain.controller_notes import NOTE_HEADS, ControllerNote, note_rows
+from mooring.answers.explain.idle_capacity import IdleCapacity, idle_table
 from mooring.answers.explain.unused_requests import UnusedRequest, unused_table
 from mooring.answers.form.answer import AnswerTable, ClusterAnswer
 from mooring.answers.form.data_table import DataTable, attribute_table, data_table
-from mooring.answers.form.published import Count, Form, Number, Positive
+from mooring.answers.form.published import ADDED, Count, Form, Number, Positive
 from mooring.api.kind_spec import human_duration
 from mooring.kit.words import some
 
@@ -131,6 +132,9 @@ class PendingForm(Form, frozen=True):
     """Workloads whose controllers could not create pods."""
     unused: Sequence[UnusedRequest]
     """Workloads that request far more than they use, the largest part of the cluster first; empty without --use."""
+    idle: Annotated[Sequence[IdleCapacity], ADDED]
+    """CPU and memory of the whole cluster: what is requested, what is in use, and how much of the rest pods cannot get; empty
+    without --use."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -150,6 +154,7 @@ class PendingExplanation(ClusterAnswer):
     searched: int = 0
     missing: Sequence[MissingPods] = ()
     unused: Sequence[UnusedRequest] = ()
+    idle: Sequence[IdleCapacity] = ()
 
     @property
     def pending(self) -> int:
@@ -212,6 +217,7 @@ class PendingExplanation(ClusterAnswer):
                 ],
             ),
             unused_table(self.unused),
+            idle_table(self.idle),
             AnswerTable("Pods", ("pod", "owner"), self._pods(), is_detail=True),
         ]
 
@@ -233,6 +239,15 @@ class PendingExplanation(ClusterAnswer):
             "unused": attribute_table(
                 self.unused,
                 {"workload": str, "pods": int, "resource": str, "requested": int, "used": int, "largest_use": int},
+            ),
+            "idle": attribute_table(
+                self.idle,
+                {
+                    "resource": str,
+                    **dict.fromkeys(("nodes", "allocatable", "requested", "used"), int),
+                    "fragmentation": float,
+                    "fragmentation_by_use": float,
+                },
             ),
         }
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from mooring.api.json_objects import PATCHES, JsonObject
+from mooring.api.json_objects import JsonObject
 from mooring.api.kind_spec import KindSpec, ListRule
 from mooring.api.kinds import REQUESTS, RESOURCES
 from mooring.api.patches.merge_keys import Names, is_atomic, is_replaced, list_rule
@@ -197,9 +197,9 @@ def _operation(resource: KindSpec, action: str) -> JsonObject:
 
 
 def _content(resource: KindSpec, action: str) -> JsonObject:
-    """The content that a request may send: the object, or a patch of any type."""
+    """The content that a request may send: the object, or a patch. kubectl sends the type of patch that it finds here."""
     if action == "patch":
-        return {name: {"schema": _reference(PATCH)} for name in PATCHES}
+        return {name: {"schema": _reference(PATCH)} for name in resource.patches}
     return {"application/json": {"schema": _reference(_schema_name(resource))}}
 
 

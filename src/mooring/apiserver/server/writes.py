@@ -184,9 +184,9 @@ def patch(api: ResourceApi, target: Target, request: Request) -> Answer:
 def patcher(request: Request, resource: KindSpec | None = None, warnings: Headers | None = None) -> Change:
     """The change that a patch is. What it adds is checked against the kind, where one is given."""
     media = media_type(request.content_type)
-    is_custom = resource is not None and bool(resource.definition)
-    if media not in _PATCHERS or (is_custom and media == STRATEGIC_MERGE_PATCH):
-        raise unsupported_media_type([each for each in PATCHES if each != STRATEGIC_MERGE_PATCH or not is_custom])
+    accepted = PATCHES if resource is None else resource.patches
+    if media not in _PATCHERS or media not in accepted:
+        raise unsupported_media_type(accepted)
     apply, body = _PATCHERS[media], read_json(request.body)
 
     def change(item: JsonObject) -> JsonObject:

@@ -8,6 +8,7 @@ import click
 from mooring.answers.explain.cure_search import DECISIONS
 from mooring.answers.explain.explain import explain_named
 from mooring.answers.explain.explanation import GroupExplanation, PodExplanation, WorkloadExplanation
+from mooring.answers.explain.idle_capacity import idle_capacity
 from mooring.answers.explain.unused_requests import unused_notes, unused_requests
 from mooring.answers.form.answer import ClusterAnswer
 from mooring.answers.pending.asked_pending import explain_pending
@@ -104,7 +105,7 @@ def explain(source: ClusterSource, shown: ShownAnswer, name: str | None, namespa
             return _with_unused(answer, loaded, use) if use else answer
         with LateBar("explaining") as bar:
             found = explain_pending(loaded, namespace, **options, tell=bar)
-        return replace(found, unused=unused_requests(loaded, use)) if use else found
+        return replace(found, unused=unused_requests(loaded, use), idle=idle_capacity(loaded, use)) if use else found
 
     shown.end_with(asked(source, explained))
 

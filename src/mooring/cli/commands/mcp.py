@@ -28,7 +28,6 @@ from mooring.cli.answering import ClusterSource, answer_blocks, asks_cluster, ow
 from mooring.cli.options import path_option
 from mooring.cli.refusal import refuse
 from mooring.cli.report import with_known_bars
-from mooring.cli.terminal import spaced
 from mooring.inputs.input_errors import InputError, problems_of
 from mooring.inputs.loaded_cluster import LoadedCluster
 from mooring.kit.version import VERSION
@@ -42,7 +41,7 @@ if TYPE_CHECKING:
 # ---- the tools: methods that take texts and return a text of bounded length
 
 MAX_CHARACTERS = 20_000
-"""The longest answer: some 6,000 tokens of a language model. The beginning is kept: answers have the outcome first."""
+"""The longest answer: some 6,000 tokens of a language model. Of each table the beginning is kept, which has the largest."""
 MAX_INPUT_CHARACTERS = 200_000
 """The longest manifest."""
 MAX_RUNS = 200
@@ -68,11 +67,12 @@ class AssistantTools:
         with self._lock, own_output():
             yield self._load()
 
-    def explain(self, name: str = "") -> str:
+    def explain(self, name: str = "", namespace: str = "") -> str:
         """Say why a pod (`name`, `namespace/name`), a workload (`deployment/name`) or a pod group (`podgroup/name`) is where
-        it is or pending, with what would place it, tried. Without a name: all pending pods, by reason and by owner."""
+        it is or pending, with what would place it, tried. Without a name: all pending pods of a namespace, or of all, by
+        reason and by owner, and the one change that helps most of them."""
         with self._asked() as loaded:
-            return _text(explain_named(loaded, name) if name else explain_pending(loaded))
+            return _text(explain_named(loaded, name, namespace) if name else explain_pending(loaded, namespace))
 
     def what_if(self, changes: Sequence[Mapping[str, str]]) -> str:
         """Say what changes would do to the cluster, in their order, without making them. Each is {"change": C, "value": V}:
@@ -160,14 +160,30 @@ def _change(loaded: LoadedCluster, written: Mapping[str, str]) -> tuple[str, Any
 
 def _text(answer: ClusterAnswer) -> str:
     """The answer as the commands print it, within the limit."""
-    return bounded("\n".join(map(with_known_bars, spaced(answer_blocks(answer, wide=False)))))
+    return bounded([with_known_bars("\n".join(block)) for block in answer_blocks(answer, wide=False)])
 
 
-def bounded(text: str) -> str:
-    """The whole lines at the beginning of a text that are within the limit."""
-    if len(text) <= MAX_CHARACTERS:
+def bounded(blocks: Sequence[str]) -> str:
+    """Summary and tables, with an empty line between them. If they are longer than the limit, the longest ones lose lines at
+    their ends, so that one long table does not hide those behind it."""
+    limit = _block_limit([len(block) for block in blocks])
+    return "\n\n".join(_beginning(block, limit) for block in blocks)
+
+
+def _block_limit(lengths: Sequence[int]) -> int:
+    """The characters that each block may have, so that all together are within the limit."""
+    left, limit = MAX_CHARACTERS, 0
+    for place, length in enumerate(sorted(lengths)):
+        limit = left // (len(lengths) - place)
+        left -= min(length, limit)
+    return limit
+
+
+def _beginning(text: str, limit: int) -> str:
+    """The whole lines at the beginning of a text that are within a limit."""
+    if len(text) <= limit:
         return text
-    end = max(text.rfind("\n", 0, MAX_CHARACTERS), 0) or MAX_CHARACTERS
+    end = max(text.rfind("\n", 0, limit), 0) or limit
     left = text.count("\n", end)
     return f"{text[:end]}\n... {left} lines more: ask about a part of it"
 

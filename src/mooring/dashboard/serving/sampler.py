@@ -13,7 +13,8 @@ from mooring.answers.trial.node_prices import NO_PRICES
 from mooring.cluster.nodes.table import NodeTable
 from mooring.dashboard.interfaces import DashboardSource, Refused, TimeLine
 from mooring.dashboard.slices import timed_slices
-from mooring.dashboard.views.node_map import MappedNodes, NodesInUse, in_use_columns, map_nodes, use_of
+from mooring.dashboard.views.idle_shares import IdleShare, NodesInUse, idle_shares
+from mooring.dashboard.views.node_map import MappedNodes, in_use_columns, map_nodes, use_of
 from mooring.dashboard.views.pending_pods import pending_groups
 from mooring.dashboard.views.scheduling_flow import SampleHistory, queue_activity, queue_sample
 from mooring.inputs.offers.price_list import PriceList
@@ -149,6 +150,9 @@ class Sampler:
         self._in_use_of: tuple[object, object] = (None, None)
         """The map and the reading that the columns are of."""
         self._in_use_columns: dict[str, str] = {}
+        self._idle: dict[str, IdleShare] = {}
+        self._idle_of: tuple[object, object] = (None, None)
+        """The table and the reading that the shares are of."""
         self._hurry = asyncio.Event()
         self._slow_hurry = asyncio.Event()
 
@@ -236,14 +240,14 @@ class Sampler:
         self._use_due_s = monotonic() + QUICK_S * (len(mapped.rows) / NODES_A_SECOND - 0.5)
         if in_use is not None and not (mapped is self._in_use_of[0] and in_use is self._in_use_of[1]):
             self._in_use_of, self._in_use_columns = (mapped, in_use), in_use_columns(table, mapped, in_use)
-        self._streams.publish("use", json_bytes(use_of(table, mapped, time, self._in_use_columns)))
+        self._streams.publish("use", json_bytes(use_of(table, mapped, time, self._in_use_columns, self._idle)))
 
     # ---- every five seconds
 
     async def read_slowly(self) -> float:
         """Send the map of nodes and the groups of pending pods, as far as they changed. Returns the processor time that
         it took, in seconds."""
-        worked_s = await self._send_map()
+        worked_s = await self._send_map() + await self._count_idle()
         scheduler = self._source.scheduler
         activity = (scheduler, *queue_activity(scheduler))
         if activity != self._queue_seen or "pending" not in self._streams.newest:
@@ -251,6 +255,17 @@ class Sampler:
             groups, taken_s = await timed_slices(pending_groups(scheduler))
             worked_s += taken_s
             self._streams.publish("pending", json_bytes(groups))
+        return worked_s
+
+    async def _count_idle(self) -> float:
+        """Count what is idle by real use after each reading of it. Returns the seconds of work that this took."""
+        in_use = {} if self._in_use is None else self._in_use()
+        core = self._source.scheduler.core
+        table = self._source.scheduler.cluster.nodes
+        if not in_use or (table is self._idle_of[0] and in_use is self._idle_of[1]):
+            return 0.0
+        self._idle, worked_s = await timed_slices(idle_shares(table, [*core.pods.values()], in_use))
+        self._idle_of, self._use_seen = (table, in_use), ()
         return worked_s
 
     async def _send_map(self) -> float:

@@ -15,6 +15,7 @@ from mooring.answers.trial.node_prices import NO_PRICES, cost_of_nodes, node_pri
 from mooring.cluster.columns.labels import LabelColumns
 from mooring.cluster.nodes.table import NodeTable
 from mooring.dashboard.slices import Sliced
+from mooring.dashboard.views.idle_shares import IdleShare, NodesInUse
 from mooring.inputs.offers.price_list import PriceList
 from mooring.model.names import HOSTNAME, ZONE
 from mooring.model.node import HARD_EFFECTS, Node
@@ -104,6 +105,8 @@ class NodeUseSample(msgspec.Struct, frozen=True):
     """base64 of 16-bit integers, little endian: the pods on each node."""
     cost: ShownCost | None = None
     """None: no price is known."""
+    idle: Mapping[str, IdleShare] = {}
+    """By resource, how much is idle by real use; empty where no source of it is named, or nothing is read yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,13 +200,20 @@ def _groups_by(nodes: Sequence[Node], key: str) -> Sliced[LabelGroups | None]:
 # ---- how full nodes are
 
 
-def use_of(table: NodeTable, mapped: MappedNodes, time: str, in_use: Mapping[str, str] | None = None) -> NodeUseSample:
+def use_of(
+    table: NodeTable,
+    mapped: MappedNodes,
+    time: str,
+    in_use: Mapping[str, str] | None = None,
+    idle: Mapping[str, IdleShare] | None = None,
+) -> NodeUseSample:
     """How full the nodes of a map are now. `in_use` has the columns of real use."""
     resources, rows = mapped.map.resources, mapped.rows
     columns = {name: encoded(_use_column(table, name, rows)) for name in resources if name not in IN_USE}
     columns |= in_use or {}
     pods = np.minimum(table.pod_count[rows], 0xFFFF).astype("<u2")
-    return NodeUseSample(mapped.map.version, time, columns, b64encode(pods.tobytes()).decode(), _cost(table, mapped))
+    counts = b64encode(pods.tobytes()).decode()
+    return NodeUseSample(mapped.map.version, time, columns, counts, _cost(table, mapped), idle or {})
 
 
 def _cost(table: NodeTable, mapped: MappedNodes) -> ShownCost | None:
@@ -211,10 +221,6 @@ def _cost(table: NodeTable, mapped: MappedNodes) -> ShownCost | None:
         return None
     cost = cost_of_nodes(table, mapped.rows, mapped.prices)
     return ShownCost(round(cost.total, 6), round(cost.idle, 6), int(np.isfinite(mapped.prices).sum()))
-
-
-NodesInUse = Mapping[str, tuple[int, int]]
-"""By node: milli-cpu and bytes of memory that its pods really use."""
 
 
 def in_use_columns(table: NodeTable, mapped: MappedNodes, in_use: NodesInUse) -> dict[str, str]:
