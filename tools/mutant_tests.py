@@ -169,7 +169,11 @@ class MutantFinder(importlib.abc.MetaPathFinder):
             return None
         loader = _MutantLoader(name, self._path)
         loader.code = self._code
-        return importlib.machinery.ModuleSpec(name, loader, origin=self._path)
+        folder, _, file = self._path.rpartition("/")
+        spec = importlib.machinery.ModuleSpec(name, loader, origin=self._path, is_package=file == "__init__.py")
+        if spec.submodule_search_locations is not None:
+            spec.submodule_search_locations.append(folder)
+        return spec
 
 
 class _MutantLoader(importlib.machinery.SourceFileLoader):

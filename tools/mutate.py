@@ -129,7 +129,10 @@ def explore(session: pytest.Session, paths: Sequence[Path]) -> dict[str, Any]:
 def preload(module: str, imported: Sequence[str]) -> None:
     """Import what the tests load, except the module and what imports it: those are to meet the mutant."""
     importers = {name: _imports(name) for name in imported}
-    affected = {module}
+    affected = {
+        module,
+        *(name for name in imported if name.startswith(f"{module}.")),
+    }  # they import their package first
     while more := {name for name, used in importers.items() if name not in affected and used & affected}:
         affected |= more
     for name in imported:
@@ -321,7 +324,7 @@ def _percent(part: int, whole: int) -> float:
 
 
 def _module_name(path: Path) -> str:
-    return ".".join(path.relative_to(PACKAGES).with_suffix("").parts)
+    return ".".join(path.relative_to(PACKAGES).with_suffix("").parts).removesuffix(".__init__")
 
 
 def _inside(path: Path) -> str:

@@ -1,6 +1,8 @@
 """Replies are read as Go reads them: one JSON value, keys in any case, and a text for all that makes no sense."""
 
 import json
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -101,3 +103,97 @@ def test_long_reasons_are_cut() -> None:
 def test_a_fault_speaks_for_itself() -> None:
     with pytest.raises(Unusable, match=r"^nobody there$"):
         read_scores(CallFault("nobody there"))
+
+
+Reader = Callable[[bytes], Any]
+
+
+@pytest.mark.parametrize(
+    ("read", "body", "told"),
+    [
+        (read_scores, {}, "object into Go value of type v1.HostPriorityList"),
+        (read_scores, [5], "number 5 into Go value of type v1.HostPriority"),
+        (read_scores, [{"Host": 1.5}], "number 1.5 into Go struct field HostPriority.Host of type string"),
+        (read_scores, [{"Score": "7"}], "string into Go struct field HostPriority.Score of type int64"),
+        (read_scores, [{"Score": True}], "bool into Go struct field HostPriority.Score of type int64"),
+        (
+            read_scores,
+            [{"Score": 2**63}],
+            "number 9223372036854775808 into Go struct field HostPriority.Score of type int64",
+        ),
+        (
+            read_scores,
+            [{"Score": -(2**63) - 1}],
+            "number -9223372036854775809 into Go struct field HostPriority.Score of type int64",
+        ),
+        (read_victims, [], "array into Go value of type v1.ExtenderPreemptionResult"),
+        (
+            read_victims,
+            {"NodeNameToMetaVictims": []},
+            "array into Go struct field ExtenderPreemptionResult.NodeNameToMetaVictims",
+        ),
+        (read_victims, {"NodeNameToMetaVictims": {"n": 1}}, "number 1 into Go value of type v1.MetaVictims"),
+        (
+            read_victims,
+            {"NodeNameToMetaVictims": {"n": {"Pods": {}}}},
+            "object into Go struct field MetaVictims.Pods",
+        ),
+        (
+            read_victims,
+            {"NodeNameToMetaVictims": {"n": {"Pods": ["u"]}}},
+            "string into Go value of type v1.MetaPod",
+        ),
+        (
+            read_victims,
+            {"NodeNameToMetaVictims": {"n": {"Pods": [{"UID": 3}]}}},
+            "number 3 into Go struct field MetaPod.UID of type string",
+        ),
+        (
+            read_victims,
+            {"NodeNameToMetaVictims": {"n": {"NumPDBViolations": "1"}}},
+            "string into Go struct field MetaVictims.NumPDBViolations of type int64",
+        ),
+        (read_bound, [], "array into Go value of type v1.ExtenderBindingResult"),
+        (read_bound, {"Error": 1}, "number 1 into Go struct field ExtenderBindingResult.Error of type string"),
+        (read_filter, {"Nodes": {"items": {}}}, "object into Go struct field NodeList.items"),
+        (read_filter, {"Nodes": {"items": ["n"]}}, "string into Go value of type v1.Node"),
+        (read_filter, {"Nodes": {"items": [{"metadata": 1}]}}, "number 1 into Go struct field Node.metadata"),
+        (
+            read_filter,
+            {"NodeNames": [1]},
+            "number 1 into Go struct field ExtenderFilterResult.NodeNames of type string",
+        ),
+        (
+            read_filter,
+            {"FailedNodes": {"n": 1}},
+            "number 1 into Go struct field ExtenderFilterResult.FailedNodes of type string",
+        ),
+        (
+            read_filter,
+            {"FailedAndUnresolvableNodes": 1},
+            "number 1 into Go struct field ExtenderFilterResult.FailedAndUnresolvableNodes",
+        ),
+    ],
+)
+def test_a_value_of_another_type_is_named_as_go_names_it(read: Reader, body: Any, told: str) -> None:
+    with pytest.raises(Unusable) as fault:
+        read(json.dumps(body).encode())
+    assert str(fault.value) == f"json: cannot unmarshal {told}"
+
+
+def test_members_may_be_written_in_any_case() -> None:
+    nodes = {"ITEMS": [{"Metadata": {"NAME": "n1"}}, {"metadata": {"Name": "n2"}}, {"metadata": {"name": "n3"}}, {}]}
+    body = {"nodes": nodes, "FAILEDNODES": {"A": "x"}, "failedAndUnresolvableNodes": {"B": "y"}}
+    assert read_filter(json.dumps(body).encode()) == FilterReply(["n1", "n2", "n3", ""], None, {"A": "x"}, {"B": "y"})
+    scores = [{"HOST": "n1", "score": -(2**63)}, {"host": "n2", "SCORE": 2**63 - 1}]
+    assert read_scores(json.dumps(scores).encode()) == [("n1", -(2**63)), ("n2", 2**63 - 1)]
+    victims = {"nodenametometavictims": {"N": {"PODS": [{"uid": "u"}, None], "numPDBviolations": 2}}}
+    assert read_victims(json.dumps(victims).encode()) == {"N": MetaVictims(["u", ""], 2)}
+
+
+def test_a_long_number_is_cut_in_a_message() -> None:
+    with pytest.raises(Unusable) as fault:
+        read_scores(json.dumps([{"Score": 10**100}]).encode())
+    shown = f"number 1{'0' * 72}"
+    assert len(shown) == 80
+    assert str(fault.value) == f"json: cannot unmarshal {shown} into Go struct field HostPriority.Score of type int64"

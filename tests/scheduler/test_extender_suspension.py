@@ -3,13 +3,16 @@
 import json
 from typing import Any
 
+import msgspec
 import pytest
 
 from build import a_node
 from extending import Extended, a_config, a_pending, a_running, as_json
 from mooring.framework.contract.intents import Bind, Call, CallFault, Intent
 from mooring.model.pod import Pod
+from mooring.model.pod_spec import Container, ResourceRequirements
 from mooring.scheduler import scheduler as scheduler_module
+from mooring.scheduler.extender_asking import interested_in
 from mooring.scheduler.inputs import (
     BindAnswered,
     CallAnswered,
@@ -244,3 +247,46 @@ def test_a_simulation_without_a_stand_in_says_that_it_asks_nobody() -> None:
     reason, message = world.why()
     assert reason == "SchedulerError"
     assert message == 'Post "http://127.0.0.1:9999/sched/filter": a simulation asks no extenders'
+
+
+def test_pods_that_plugins_activate_meanwhile_are_tried_again_when_it_is_over() -> None:
+    world, large = Suspended(), a_pending("large", cpu="1000")
+    world.reply(world.call, {"NodeNames": []})
+    world.scheduler.handle(ObjectAdded(large))
+    assert world.scheduler.attempt() is large
+    world.scheduler.take_intents()
+    assert world.scheduler.place_in_queue(large.key) == "unschedulable"
+    world.scheduler.handle(ObjectAdded(a_pending("next")))
+    world.scheduler.attempt()
+    call = world.next_call()
+    world.scheduler.core.services.activate((large,))
+    assert world.scheduler.place_in_queue(large.key) == "unschedulable"
+    world.reply(call, {"NodeNames": []})
+    assert world.scheduler.place_in_queue(large.key) == "active"
+
+
+@pytest.mark.parametrize(
+    ("resources", "is_asked"),
+    [
+        ([None, None], False),
+        ([{"requests": {"example.com/x": "1"}, "limits": {"example.com/x": "1"}}, None], True),
+        ([None, {"limits": {"example.com/y": "1"}}], True),
+        ([{"requests": {"cpu": "1"}}, {"requests": {}}], False),
+    ],
+    ids=["containers without resources", "a request of the first", "a limit of the second", "other resources"],
+)
+@pytest.mark.parametrize("kind", ["containers", "init_containers"])
+def test_an_extender_of_resources_takes_part_for_pods_that_name_one(
+    kind: str, resources: list[Any], is_asked: bool
+) -> None:
+    managed = [{"name": "example.com/x"}, {"name": "example.com/y"}]
+    config = a_config({**ONE, "managedResources": managed})
+    written = [
+        Container(name=f"c{i}", resources=msgspec.convert(each, ResourceRequirements | None))
+        for i, each in enumerate(resources)
+    ]
+    pod = a_pending()
+    spec = msgspec.structs.replace(pod.spec, **{"containers": [], kind: written})
+    asked = interested_in(config.extenders, Pod(metadata=pod.metadata, spec=spec))
+    assert len(asked) == is_asked
+    assert len(interested_in(a_config(ONE).extenders, pod)) == 1, "an extender of no resources always does"

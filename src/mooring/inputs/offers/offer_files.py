@@ -64,7 +64,8 @@ class OfferSources:
     def offered(self, nodes: Sequence[Node]) -> list[OfferedNode]:
         """The nodes that pools, groups and types offer, with their prices; problems and notes are added. `nodes` are those of
         the cluster: they show instance types if no file does, templates of groups, and what pools use."""
-        written = [msgspec.to_builtins(node) for node in nodes] if self.pools or self.groups else []
+        is_asked = self.pools or self.groups or self.templates
+        written = [msgspec.to_builtins(node) for node in nodes] if is_asked else []
         types = self.types or [*_types_of(written)]
         found: list[OfferedNode] = []
         if self.pools:

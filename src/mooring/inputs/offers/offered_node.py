@@ -76,8 +76,6 @@ def offer_name(*parts: str) -> str:
 
 def amount_of(resource: str, quantity: object) -> int | None:
     """A quantity in the units of the node table; None if it is none."""
-    if isinstance(quantity, bool) or not isinstance(quantity, str | int | float):
-        return None
     try:
         parsed = parse(str(quantity))
         return to_milli_amount(parsed) if resource == "cpu" else to_amount(parsed)

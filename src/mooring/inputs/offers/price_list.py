@@ -84,12 +84,12 @@ class PriceList:
 
     def _keys(self, node: PricedNode) -> list[tuple[str, str]]:
         """The fields and values under which rows for this node are found. To try all rows on all nodes would take seconds."""
-        found = [(by, name) for by in self._fields for name in dict.fromkeys(_names(node, by)) if name]
+        found = [(by, name) for by in self._fields for name in dict.fromkeys(_names(node, by))]
         return [*found, (INSTANCE_TYPE, node.labels.get(INSTANCE_TYPE, ""))]
 
     @cached_property
     def _fields(self) -> list[str]:
-        return [*dict.fromkeys(row.by for row in self.rows if row.value)]
+        return [*dict.fromkeys(row.by for row in self.rows)]
 
     @cached_property
     def _rows(self) -> dict[tuple[str, str], list[PriceRow]]:
