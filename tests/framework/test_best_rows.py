@@ -82,7 +82,7 @@ def test_blocks_leave_out_rows_that_did_not_pass(
                 nodes.touches.note(row)
             if data.draw(st.booleans()):
                 first = first.copy()
-            passed.refresh(nodes, first)
+            passed.refresh(nodes, first, by_row=False)
             feasible_rows = [row for row in range(ROWS) if first[row] == PASSED]
             assert passed.count == len(feasible_rows)
             best.refresh(nodes, totals, first)

@@ -7,8 +7,8 @@ import codecs
 import errno
 import os
 import re
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, BinaryIO
 
 import msgspec
@@ -164,8 +164,7 @@ _TRAILING = re.compile(r"trailing characters \(byte (\d+)\)")
 _BYTE = re.compile(r" ?\(byte (\d+)\)")
 
 
-@dataclass(frozen=True, slots=True)
-class DocumentPlace:
+class DocumentPlace(msgspec.Struct, frozen=True, gc=False):
     """Where a document is in the input."""
 
     file: str
@@ -193,9 +192,8 @@ class PlacedProblem(Problem):
     """None if the text does not parse: then the line is known already."""
 
 
-@dataclass(frozen=True, slots=True)
-class Document:
-    """One object as it is written in the file."""
+class Document(msgspec.Struct, frozen=True):
+    """One object as it is written in the file. Hot: a struct is made in a third of the time of a dataclass."""
 
     place: DocumentPlace
     kind: str
@@ -309,7 +307,7 @@ def _split_yaml(file: ManifestFile, report: OnPosition, keeps_repeats: bool) -> 
             continue
         for found in _unpack(DocumentPlace(file.name, (number,)), data):
             if isinstance(found, Document) and of_document:
-                yield replace(found, repeats=_inside(found.place, of_document))
+                yield msgspec.structs.replace(found, repeats=_inside(found.place, of_document))
             else:
                 yield found
 
@@ -331,25 +329,23 @@ def _split_json(file: ManifestFile, report: OnPosition) -> Found:
                 report(read)
 
 
-def _unpack(place: DocumentPlace, body: Any, kind: str = "", api_version: str = "", depth: int = 0) -> Found:
+def _unpack(
+    place: DocumentPlace, body: Any, kind: str = "", api_version: str = "", depth: int = 0
+) -> Iterable[Document | PlacedProblem]:
     """A document, or the items of a list. Items of a typed list (`PodList`) inherit its kind."""
     try:
         written_kind, written_version, items = _peek(body)
     except (ValueError, RecursionError):
-        yield place.problem("", "the document cannot be decoded: write JSON in UTF-8")
-        return
+        return (place.problem("", "the document cannot be decoded: write JSON in UTF-8"),)
     except TypeError:
         shown = show(msgspec.json.decode(body) if isinstance(body, msgspec.Raw) else body)
-        yield place.problem("", shown, "an object with kind and apiVersion")
-        return
+        return (place.problem("", shown, "an object with kind and apiVersion"),)
     kind, api_version = written_kind or kind, written_version or api_version
-    problems = [*_header_problems(place, kind, api_version)]
-    if problems:
-        yield from problems
-    elif kind.endswith("List") and (kind == "List" or items is not None):
-        yield from _unpack_list(place, items or [], kind.removesuffix("List"), api_version, depth)
-    else:
-        yield Document(place, kind, api_version, body)
+    if not (isinstance(kind, str) and kind and isinstance(api_version, str) and api_version):
+        return _header_problems(place, kind, api_version)
+    if kind.endswith("List") and (kind == "List" or items is not None):
+        return _unpack_list(place, items or [], kind.removesuffix("List"), api_version, depth)
+    return (Document(place, kind, api_version, body),)
 
 
 def _peek(body: Any) -> tuple[Any, Any, Any]:

@@ -85,10 +85,15 @@ class PodEvent(KubeObject):
         return named and about.uid in ("", item.uid)
 
 
+def is_event(kind: str, api_version: str) -> bool:
+    """Whether an object of a dump is an event."""
+    return (kind, api_version) == (EVENT, EVENT_VERSION)
+
+
 def pod_event_of(document: Document) -> PodEvent | None:
     """The event, if it has the form of one and is about a pod, or about pods that a controller could not create. An event
     that cannot be read changes nothing."""
-    if (document.kind, document.api_version) != (EVENT, EVENT_VERSION):
+    if not is_event(document.kind, document.api_version):
         return None
     try:
         body = document.body

@@ -4,7 +4,7 @@ A simulation has no kubelets, so a pod that is on a node counts as healthy, unle
 scheduler reads budgets too, for preemption: `publish` writes the counts into the objects.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 import msgspec
@@ -78,15 +78,15 @@ class BudgetCounts:
         for budget in budgets:
             self._take(budget, are_changed)
         for pod in pods if self._by_namespace else ():
-            if pod.metadata.namespace in self._by_namespace:  # Hot: most pods have no budget
-                self._enter(pod, scale)
+            if pod.metadata.namespace in self._by_namespace and (covering := self.of(pod)):  # Hot: most have no budget
+                self._enter(pod, covering, scale)
 
     def of(self, pod: Pod) -> list[CountedBudget]:
         """The budgets that cover a pod."""
-        if pod.namespace not in self._by_namespace:
-            return []
         found = self._covering.get(pod.label_set)
         if found is None:
+            if pod.namespace not in self._by_namespace:
+                return []
             labels = pod.labels
             found = [each for each in self._by_namespace[pod.namespace] if each.selector.matches(labels)]
             self._covering[pod.label_set] = found
@@ -133,11 +133,13 @@ class BudgetCounts:
         if is_changed or not budget.status.conditions:
             self._changed[budget.key] = counted
 
-    def _enter(self, pod: Pod, scale: Scale) -> None:
-        for each in self.of(pod):
+    @staticmethod
+    def _enter(pod: Pod, covering: Sequence[CountedBudget], scale: Scale) -> None:
+        """Count a pod in the budgets that cover it."""
+        healthy, owner = is_healthy(pod), scale(pod)
+        for each in covering:
             each.pods += 1
-            each.healthy += is_healthy(pod)
-            owner = scale(pod)
+            each.healthy += healthy
             if owner is not None:
                 each.scales[owner[0]] = owner[1]
 

@@ -177,26 +177,28 @@ class NodeTable:
 
         Hot: what pods of one template add is added at once. A simulation of 30,000 pods begins in 0.34 s instead of 0.83.
         """
-        known = self._row_of_pod
-        if len({pod.id for pod in pods} - known.keys()) < len(pods):
+        ids = [pod.id for pod in pods]
+        if len({*ids} - self._row_of_pod.keys()) < len(ids):
             for pod in pods:
                 self.place(pod, pod.spec.node_name)  # raises where there is a pod already
             return
-        rows: list[int] = []
+        names = [pod.spec.node_name for pod in pods]
+        for name in dict.fromkeys(names):
+            if name not in self.row_book:
+                self._take_row(name)
+        rows = [*map(self.row_book.__getitem__, names)]
+        self._row_of_pod.update(zip(ids, rows, strict=True))
         rows_of: dict[PodShape, list[int]] = {}
-        for pod in pods:
+        own_names, pods_on = self.names, self.pods_on
+        for pod, row in zip(pods, rows, strict=True):
             spec, counted = pod.spec, rows_of.get(pod.shape)
             if counted is None:
                 counted = rows_of[pod.shape] = []
-            if not counted or spec.affinity is not None:  # terms depend on the namespace as well
                 _work_out(pod)
-            row = self.row_book.get(spec.node_name)
-            if row is None:
-                row = self._take_row(spec.node_name)
-            spec.node_name = self.names[row]
-            known[pod.id] = row
-            self.pods_on[row].append(pod)
-            rows.append(row)
+            elif spec.affinity is not None:  # terms depend on the namespace as well
+                _work_out(pod)
+            spec.node_name = own_names[row]
+            pods_on[row].append(pod)
             counted.append(row)
         self.amounts.add_many(rows_of)
         np.add.at(self.pod_count, np.array(rows, np.intp), 1)

@@ -1,6 +1,6 @@
 """Pod counts by row, kept up to date as pods come and go: how many pods of a node match a selector, or carry a term."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
@@ -191,15 +191,16 @@ class PodTallies:
     def add_many(self, pods: Sequence[Pod], rows: Sequence[int]) -> None:
         """Count pods in, as `add` does one by one; `rows` has the row of each."""
         self._census = None
-        rows_of: dict[LabelSet, list[int]] = {}
+        rows_of = defaultdict[LabelSet, list[int]](list)
         for pod, row in zip(pods, rows, strict=True):
-            if pod.is_terminating:
+            if pod.metadata.deletion_timestamp is not None:  # is_terminating
                 self.add(pod, row, 1)
                 continue
-            rows_of.setdefault(pod.label_set, []).append(row)
-            if pod.spec.affinity is not None:
+            rows_of[pod.label_set].append(row)
+            spec = pod.spec
+            if spec.affinity is not None:
                 self.terms.add(pod, row, 1)
-            if pod.spec.volumes is not None and pod.shape.has_storage:
+            if spec.volumes is not None and pod.shape.has_storage:
                 self._count_storage(row, 1)
         for label_set, counted in rows_of.items():
             where = self._label_sets.get(label_set) or self._enter(label_set)

@@ -38,12 +38,13 @@ class PassedCount:
         self.count = 0
         """How many passed."""
 
-    def refresh(self, nodes: NodeTable, first: First) -> None:
-        """Follow a column of kept first rejections, which changes only on rows that the table notes as touched."""
+    def refresh(self, nodes: NodeTable, first: First, by_row: bool) -> None:
+        """Follow a column of kept first rejections, which changes only on rows that the table notes as touched. `by_row`: also
+        where a node comes or goes."""
         if first is not self._first:
             self._at.forget()
             self._first = first
-        blocks = _blocks_of(self._at.take_news(nodes, nodes.touches), len(self._by_block))
+        blocks = _blocks_of(self._at.take_news(nodes, nodes.touches, by_row), len(self._by_block))
         if blocks is None:
             starts = np.arange(0, len(first), BLOCK)
             self._by_block = np.add.reduceat(first == PASSED, starts, dtype=np.int64)

@@ -149,14 +149,16 @@ class _CombinedColumn:
         sources: Sequence[NDArray[Any]],
         dtype: type[np.signedinteger[Any]],
         combine: Callable[[Rows], NDArray[Any] | int],
+        by_row: bool,
     ) -> None:
-        """`combine` gives the values of some rows; it reads the sources, and what else is noted in the log of touches."""
+        """`combine` gives the values of some rows; it reads the sources, and what else is noted in the log of touches.
+        `by_row`: a node that comes or goes changes no other row in the sources."""
         is_same = len(sources) == len(self._sources) and all(map(is_, sources, self._sources))
         if not is_same or len(self.values) != nodes.height or self.values.dtype != dtype:
             self._at.forget()
             self.values = np.zeros(nodes.height, dtype)
             self._sources = list(sources)
-        rows = self._at.take_news(nodes, nodes.touches)
+        rows = self._at.take_news(nodes, nodes.touches, by_row)
         if rows is not None:
             self.values[rows] = combine(rows)
             self._at.move(nodes, nodes.touches)
@@ -274,8 +276,12 @@ class ShapeMemo:
             return first
 
         combined = self._combined_first = self._combined_first or _CombinedColumn()
-        combined.refresh(nodes, sources, np.int8, combine)
+        combined.refresh(nodes, sources, np.int8, combine, self._are_rejections_by_row())
         return combined.values
+
+    def _are_rejections_by_row(self) -> bool:
+        """Whether a node that comes or goes changes the first rejection of no other row."""
+        return not any(part.questions.reads_other_nodes for part in self._filtering if part.first is not None)
 
     def codes(self, index: int) -> Integers | None:
         """The codes of one kept filter for all rows, as of the last refresh; None: not kept, or it rejects nothing."""
@@ -315,7 +321,7 @@ class ShapeMemo:
         if nodes.height <= LEAST_ROWS:
             return None
         passed = self._passed = self._passed or PassedCount()
-        passed.refresh(nodes, first)
+        passed.refresh(nodes, first, self._are_rejections_by_row())
         return passed.count
 
     def best_rows(self, nodes: NodeTable, totals: Integers, first: First | None) -> BestRows | None:
@@ -352,7 +358,8 @@ class ShapeMemo:
             return total
 
         combined = self._combined_sum = self._combined_sum or _CombinedColumn()
-        combined.refresh(nodes, sources, dtype, combine)
+        is_by_row = not any(part.questions.reads_other_nodes for part in self._scoring if part.sum is not None)
+        combined.refresh(nodes, sources, dtype, combine, is_by_row)
         return combined.values
 
     def raw_scores(self, index: int) -> Integers | None:

@@ -5,7 +5,6 @@ words that are Kubernetes' own stay. Decisions on the copy are the same, under t
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import cache
 from typing import Any, TypeVar, get_args, get_type_hints
 
@@ -297,7 +296,10 @@ class Anonymizer:
         return objects, workloads
 
     def _renamed(self, manifests: Iterable[Manifest]) -> list[Manifest]:
-        return [replace(each, object=self._object(each.object), place=None, made_from="") for each in manifests]
+        return [
+            msgspec.structs.replace(each, object=self._object(each.object), place=None, made_from="")
+            for each in manifests
+        ]
 
     def _object(self, item: KubeObject) -> KubeObject:
         if isinstance(item, ResourceSlice):

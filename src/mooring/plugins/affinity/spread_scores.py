@@ -6,6 +6,7 @@ topologyNormalizingWeight) makes up for labels with many values having few pods 
 """
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -108,7 +109,8 @@ class SoftScores:
                 weight = math.log(present.feasible + 2)
                 added = [count * weight + base for count in present.counts]
             else:
-                weight = math.log(_count_domains(eligible.column, np.array(present.codes, np.int32)) + 2)
+                codes = {*present.codes}
+                weight = math.log(len(codes) - _is_one_twice(eligible.column, codes.__contains__) + 2)
                 counts = count_values(context, constraint, eligible, self._counted.is_few)
                 added = [0.0 if code == ABSENT else counts.item(code) * weight + base for code in present.codes]
             totals = [total + more for total, more in zip(totals, added, strict=True)]
@@ -144,6 +146,10 @@ def _count_domains(column: LabelColumn, codes: NDArray[np.int32]) -> int:
     if column.key == HOSTNAME:
         return len(codes)
     present = np.bincount(codes, minlength=column.width)
-    count = int(np.count_nonzero(present))
+    return int(np.count_nonzero(present)) - _is_one_twice(column, lambda code: bool(present[code]))
+
+
+def _is_one_twice(column: LabelColumn, is_present: Callable[[int], bool]) -> bool:
+    """Whether there are nodes without the label and nodes with an empty value, which are one domain."""
     empty = column.value_book.get("")
-    return count - 1 if empty is not None and present[ABSENT] and present[empty] else count
+    return empty is not None and is_present(ABSENT) and is_present(empty)
