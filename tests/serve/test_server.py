@@ -280,12 +280,10 @@ def test_silent_connections_before_the_handshake_keep_nobody_out() -> None:
     async def main() -> None:
         pair = serving_pair(None, None, None, ["0.0.0.0"], WallClock(), SILENT)
         trust = ssl.create_default_context(cadata=pair().certificate_pem.decode())
-        async with serving(tls=ServerTls(pair, None, SILENT), limits=WebLimits(connections=20)) as (_, port):
+        async with serving(tls=ServerTls(pair, None, SILENT), limits=WebLimits(connections=20)) as (server, port):
             silent = [await asyncio.open_connection(HOST, port) for _ in range(100)]
             assert (await ask(port, "/healthz", trust=trust))[:2] == (200, "ok")
-            async with asyncio.timeout(20):
-                while sum(reader.exception() is None and not reader.at_eof() for reader, _ in silent) > 20:
-                    await asyncio.sleep(0.01)
+            assert 0 < server.connections <= 20
             for _, writer in silent:
                 writer.close()
 
