@@ -12,12 +12,14 @@ from build import a_node, a_pod
 from jumping_clock import JumpingClock
 from mooring.api.api_errors import conflict, not_found
 from mooring.apiclient.request_errors import ConnectionLost
+from mooring.apiclient.throttle import Timing
 from mooring.drivers.event_writer import EventWriter
 from mooring.drivers.live_driver import LiveDriver
 from mooring.drivers.status_writer import StatusWriter
 from mooring.framework import config
 from mooring.framework.config.types import KubeSchedulerConfiguration
 from mooring.kit.clock import NS_PER_S, SteadyClock, VirtualClock
+from mooring.kit.tasks import NO_FENCE, Fence
 from mooring.model.pod import Pod
 from mooring.scheduler.inputs import ObjectAdded, ObjectRemoved, ObjectUpdated
 from mooring.scheduler.observer import Observer, SchedulerListeners
@@ -102,7 +104,12 @@ class Stage:
     """A scheduler with its driver on a server, in virtual time."""
 
     def __init__(
-        self, configured: KubeSchedulerConfiguration | None = None, observer: Observer | None = None, **more: Any
+        self,
+        configured: KubeSchedulerConfiguration | None = None,
+        observer: Observer | None = None,
+        timing: Timing | None = None,
+        fence: Fence = NO_FENCE,
+        **more: Any,
     ) -> None:
         """`more` is for `build_scheduler`."""
         self.clock = VirtualClock(1_800_000_000 * NS_PER_S)
@@ -119,10 +126,10 @@ class Stage:
             **more,
         )
         self.server = Server()
-        timing = self.time.timing()
+        timing = timing or self.time.timing()
         self.statuses = StatusWriter(self.server, self.wall)
         events = EventWriter(self.server, steady, self.wall, "host", timing)
-        self.driver = LiveDriver(self.scheduler, steady, self.server, events, self.statuses, timing)
+        self.driver = LiveDriver(self.scheduler, steady, self.server, events, self.statuses, timing, fence)
 
     def shows(self, *pods: Pod) -> None:
         """The watch shows pods that are new."""

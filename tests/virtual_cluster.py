@@ -13,11 +13,14 @@ _MOST_STEPS = 100_000
 
 
 class VirtualCluster:
-    """Objects are in `default`, and named by their plural in paths. A fault that anything reports ends the test."""
+    """Objects are in `default`, and named by their plural in paths. A fault that anything reports ends the test, unless
+    the test has another use for it."""
 
-    def __init__(self, settings: EmbeddedSettings | None = None) -> None:
+    def __init__(
+        self, settings: EmbeddedSettings | None = None, report: Callable[[str, Exception | None], None] | None = None
+    ) -> None:
         self.clock = VirtualClock(START_NS)
-        self.cluster = EmbeddedCluster(settings, self.clock, _raise)
+        self.cluster = EmbeddedCluster(settings, self.clock, report or _raise)
         self.api = self.cluster.api
         self.settle()
 

@@ -133,7 +133,7 @@ def test_all_ways_to_a_field_lead_to_the_same_rules() -> None:
     """A schema has one rule for each field of a type, and `merge_keys` one for each way."""
     rules: dict[tuple[str, str], Any] = {}
     for name, field, way in openapi.ways():
-        found = openapi._rules(name, field, way)
+        found = openapi.merge_rules_of(name, field, way)
         assert rules.setdefault((name, field), found) == found, way
     assert list_rule(("Pod", "spec", "containers")).patch_key == "name"
     assert rules["core.PodSpec", "containers"]["x-kubernetes-patch-merge-key"] == "name"

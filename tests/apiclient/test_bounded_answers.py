@@ -7,6 +7,7 @@ from test_client import a_client as a_general_client
 from test_lean_client import BINDING, a_client, run
 
 from mooring.api.api_errors import ApiError, conflict, too_many_requests
+from mooring.apiclient.client import Limits
 from mooring.apiclient.request_errors import TooLarge, Unreadable
 from recording_server import Time, a_recorder, always, refused, said
 
@@ -90,12 +91,11 @@ def test_lists_and_leases_do_not_wait_that_long_either(verb: str, after: str) ->
     run(main())
 
 
-def test_a_list_that_never_ends_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mooring.apiclient.client._MAX_PAGES", 3)
-
+def test_a_list_that_never_ends_is_given_up() -> None:
     async def main() -> None:
         pages = (a_page(f"p{number}", token="t") for number in range(9))
-        async with a_server(answering(*pages)) as (url, seen), a_general_client(url) as client:
+        limits = Limits(pages=3)
+        async with a_server(answering(*pages)) as (url, seen), a_general_client(url, limits=limits) as client:
             with pytest.raises(TooLarge, match="the list has more than 3 pages"):
                 await client.list(PODS)
         assert len(seen.requests) == 3

@@ -3,7 +3,7 @@
 import asyncio
 import socket
 import ssl
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,8 +14,9 @@ from mooring.api.api_errors import ApiError, conflict, internal_error, too_many_
 from mooring.apiclient.certificates import CertificateFiles
 from mooring.apiclient.client import ClientOptions
 from mooring.apiclient.connection_settings import ConnectionSettings
-from mooring.apiclient.credentials import ANONYMOUS, CredentialsError, Grant, Identity, RereadFile
+from mooring.apiclient.credentials import CredentialsError, Grant, Identity, RereadFile
 from mooring.apiclient.lean_client import LeanClient
+from mooring.apiclient.lean_socket import LeanSocket, Receiver
 from mooring.apiclient.request_errors import (
     ConnectionLost,
     ConnectionRefused,
@@ -151,42 +152,72 @@ def test_whoever_gives_up_waiting_leaves_the_turn_to_others() -> None:
     run(main())
 
 
-def test_a_turn_that_was_given_to_one_who_gives_up_goes_on() -> None:
+def a_turn_taking_client(server: str, when_over: Callable[[], None]) -> LeanClient:
+    """A client with one connection. `when_over` is called after each attempt, when its place is given to the next request
+    and that one has not run yet."""
+    options = ClientOptions(Time().timing(), observe=lambda *_: when_over())
+    return LeanClient(ConnectionSettings(server), "test/1", 1, options=options)
+
+
+@pytest.mark.parametrize("is_served", [True, False], ids=["with a connection", "without one"])
+def test_a_turn_that_was_given_to_one_who_gives_up_goes_on(is_served: bool) -> None:
     async def main() -> None:
-        async with a_client(nowhere(), connections=1) as client:
-            client._take_place()
-            second, third = (asyncio.create_task(client._wait_for_place(Grant())) for _ in range(2))
-            await asyncio.sleep(0)
-            client._give_back(None, Grant())
-            second.cancel()  # at the very moment when its turn has come
-            await third
-            assert second.cancelled()
+        gate = Gate()
+        async with a_recorder(gate.answer) as recorder:
+            server = recorder.url if is_served else nowhere()
+            async with a_turn_taking_client(server, when_over=lambda: second.cancel()) as client:
+                first, second, third = (asyncio.create_task(client.send("POST", f"/{n}", b"")) for n in range(3))
+                gate.is_open.set()
+                outcomes = await asyncio.gather(first, third, return_exceptions=True)
+                assert second.cancelled()
+                assert [type(outcome) for outcome in outcomes] == [bytes if is_served else ConnectionRefused] * 2
+                assert recorder.lines == (["POST /0", "POST /2"] if is_served else [])
 
     run(main())
 
 
-def test_a_connection_that_ends_before_its_turn_is_used_is_replaced() -> None:
+def test_a_connection_that_ends_before_its_turn_is_used_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun: list[LeanSocket] = []
+    start = LeanSocket.start
+
+    def noted(self: LeanSocket, receiver: Receiver) -> None:
+        begun.append(self)
+        start(self, receiver)
+
+    monkeypatch.setattr(LeanSocket, "start", noted)
+
+    def end() -> None:
+        if len(begun) == 1:
+            begun[0].abort()
+
     async def main() -> None:
-        async with a_recorder(always(said(200))) as recorder, a_client(recorder.url, connections=1) as client:
-            await client.send("POST", "/x", b"")
-            connection = client._take_place()
-            assert connection is not None
-            waiting = asyncio.create_task(client._wait_for_place(ANONYMOUS.now()))
-            await asyncio.sleep(0)
-            client._give_back(connection, ANONYMOUS.now())
-            connection.abort()
-            assert await waiting is None
+        async with a_recorder(always(said(200))) as recorder, a_turn_taking_client(recorder.url, end) as client:
+            sent = (client.send("POST", f"/{number}", b"") for number in range(2))
+            assert await asyncio.gather(*sent) == [b"{}", b"{}"]
+            assert [request.connection for request in recorder.requests] == [1, 2]
 
     run(main())
 
 
-def test_a_request_that_fails_before_it_has_a_connection_leaves_its_place_to_the_next() -> None:
+def test_a_request_that_fails_before_it_has_a_connection_leaves_its_place_to_the_next(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def refuse(*_: Any) -> Any:
+        raise ConnectionRefusedError
+
     async def main() -> None:
-        async with a_client(nowhere(), connections=64) as client:
-            sent = (client.send("POST", f"/{number}", b"") for number in range(100))
-            faults = await asyncio.gather(*sent, return_exceptions=True)
+        gate = Gate()
+        async with a_recorder(gate.answer) as recorder, a_client(recorder.url, connections=8) as client:
+            with monkeypatch.context() as patch:
+                patch.setattr(LeanSocket, "open", refuse)
+                sent = (client.send("POST", f"/{number}", b"") for number in range(20))
+                faults = await asyncio.gather(*sent, return_exceptions=True)
             assert {type(fault) for fault in faults} == {ConnectionRefused}
-            assert client._free == 64
+            later = [asyncio.create_task(client.send("POST", f"/{number}", b"")) for number in range(20)]
+            await until_asked(recorder, 8)
+            gate.is_open.set()
+            await asyncio.gather(*later)
+            assert recorder.most_open == 8
 
     run(main())
 

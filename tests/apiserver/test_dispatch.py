@@ -28,7 +28,7 @@ from mooring.api.kinds import RESOURCES, SPECS
 from mooring.apiserver.admission.object_meta import Lookups
 from mooring.apiserver.resource_api import ResourceApi
 from mooring.apiserver.server.request import Answer
-from mooring.apiserver.store import Store, key_of, version_of
+from mooring.apiserver.store import Store, TooOld, key_of, version_of
 
 ALL = sorted(RESOURCES.values(), key=lambda r: (r.group, r.plural))
 STORAGES = {resource.storage for resource in ALL}
@@ -36,7 +36,10 @@ STORAGES = {resource.storage for resource in ALL}
 
 def check(api: ResourceApi) -> None:
     """The invariants of a store."""
-    start = api.store._forgotten
+    with pytest.raises(TooOld) as told:
+        api.store.since(-1)
+    start = told.value.oldest
+    assert api.store.check() == []
     assert [write.version for write in api.store.since(start)] == list(range(start + 1, api.store.version + 1))
     newest: dict[tuple[str, str, str], int] = {}
     for write in (past.write() for past in api.store.since(start)):

@@ -1,7 +1,6 @@
 """A disk that refuses writes: what is answered as failed has not happened, for anybody, and what is acknowledged is there."""
 
 import random
-import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -15,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from asking import ask
+from full_databases import FullDatabase, full_databases
 from mooring.api.api_errors import ApiError
 from mooring.apiserver.journal import Journal, JournalError, LossError
 from mooring.apiserver.store import Store, StoreWrite
@@ -22,37 +22,13 @@ from mooring.embedded.embedded_cluster import EmbeddedSettings
 from virtual_cluster import VirtualCluster
 
 MAPS = "/configmaps"
-FULL = sqlite3.OperationalError("database or disk is full")
-
-
-class FullDatabase:
-    """A database that refuses statements as it is told to."""
-
-    def __init__(self, real: sqlite3.Connection) -> None:
-        self._real = real
-        self.refuses: set[int] = set()
-        """The numbers of the statements that fail, counted from 0; -1: all that write."""
-        self.count = -1
-
-    @property
-    def in_transaction(self) -> bool:
-        return self._real.in_transaction
-
-    def execute(self, statement: str, *values: Any) -> Any:
-        self.count += 1
-        if self.count in self.refuses or (-1 in self.refuses and statement != "ROLLBACK"):
-            raise FULL
-        return self._real.execute(statement, *values)
-
-    def close(self) -> None:
-        self._real.close()
 
 
 def a_journal(folder: Path) -> tuple[Journal, FullDatabase]:
-    journal = Journal(folder)
-    database = FullDatabase(journal._database)
-    journal._database = database  # type: ignore[assignment]
-    return journal, database
+    with full_databases() as opened:
+        journal = Journal(folder)
+    opened[0].count = -1
+    return journal, opened[0]
 
 
 def names_of(store: Store) -> dict[str, Any]:
@@ -133,13 +109,10 @@ def test_store_journal_and_what_was_acknowledged_are_the_same(
 
 def test_a_cluster_goes_on_when_there_is_room_again(tmp_path: Path) -> None:
     """Controllers, kubelets and the scheduler meet the full disk at any point, report it once, and finish afterwards."""
-    cluster = VirtualCluster(EmbeddedSettings(data_dir=tmp_path))
     told: list[str] = []
-    cluster.cluster._report = lambda text, fault: told.append(text)
-    journal = cluster.cluster._journal
-    assert journal is not None
-    database = FullDatabase(journal._database)
-    journal._database = database  # type: ignore[assignment]
+    with full_databases() as opened:
+        cluster = VirtualCluster(EmbeddedSettings(data_dir=tmp_path), lambda text, fault: told.append(text))
+    database = opened[0]
     for number in range(3):
         cluster.node(f"node-{number}", cpu="10")
     deployment = {

@@ -1,12 +1,12 @@
 """`/healthz`, `/livez`, `/readyz` and their checks, as kube-apiserver v1.36.4 answers for those that both have."""
 
-import sqlite3
-from typing import Any
+from pathlib import Path
 
 import pytest
 
 from asking import CONFIG_MAPS, ask
 from cluster_api import an_api
+from full_databases import full_databases
 from mooring.apiserver.server.dispatch import CHECKS, STORAGE
 from mooring.embedded.embedded_cluster import EmbeddedCluster, EmbeddedSettings
 
@@ -60,22 +60,19 @@ def test_there_is_no_such_check(path: str) -> None:
     assert (reply.code, reply.body) == (404, "404 page not found\n")
 
 
-def test_a_cluster_that_cannot_write_is_not_ready(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cluster_that_cannot_write_is_not_ready(tmp_path: Path) -> None:
     told: list[str] = []
-    cluster = EmbeddedCluster(EmbeddedSettings(data_dir=tmp_path), report=lambda text, fault: told.append(text))
+    with full_databases() as opened:
+        cluster = EmbeddedCluster(EmbeddedSettings(data_dir=tmp_path), report=lambda text, fault: told.append(text))
     assert cluster.api.failing == set()
-
-    def full(self: Any, mark: Any) -> None:
-        raise sqlite3.OperationalError("database or disk is full")
-
-    monkeypatch.setattr("mooring.apiserver.journal.Journal._write_facts", full)
+    opened[0].refuses = {-1}
     for name in ("a", "b"):
         reply = ask(cluster.api, "POST", CONFIG_MAPS, {"metadata": {"name": name}})
         assert (reply.code, reply.body["reason"]) == (500, "InternalError")
         assert "the write is not stored" in reply.body["message"] and "disk is full" in reply.body["message"]
     assert ask(cluster.api, "GET", "/readyz").code == 500
     assert [item["metadata"]["name"] for item in ask(cluster.api, "GET", CONFIG_MAPS).body["items"]] == []
-    monkeypatch.undo()
+    opened[0].refuses = set()
     assert ask(cluster.api, "POST", CONFIG_MAPS, {"metadata": {"name": "a"}}).code == 201
     assert ask(cluster.api, "GET", "/readyz").body == "ok"
     assert told == [

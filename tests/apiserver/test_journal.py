@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from forked_commands import run_mooring
+from full_databases import full_databases
 from mooring.api.api_errors import ApiError
 from mooring.apiserver.journal import RECORD, Journal, JournalError, JournalMark, JournalRecord, read_record
 from mooring.apiserver.store import Store
@@ -203,17 +204,16 @@ def test_each_write_is_one_commit_that_is_noted_beside_the_database(tmp_path: Pa
     journal.close()
 
 
-def test_a_commit_that_fails_in_the_middle_has_not_happened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    journal = Journal(tmp_path)
+@pytest.mark.parametrize("statement", [1, 2, 3, 4], ids=["the begin", "the object", "the facts", "the commit"])
+def test_a_commit_that_fails_in_the_middle_has_not_happened(tmp_path: Path, statement: int) -> None:
+    with full_databases() as opened:
+        journal = Journal(tmp_path)
     store = journal.open_store()
-
-    def fail(self: Journal, mark: JournalMark) -> None:
-        raise sqlite3.OperationalError("disk I/O error")
-
-    monkeypatch.setattr(Journal, "_write_facts", fail)
-    with pytest.raises(ApiError, match=r"/mooring\.db cannot be written: disk I/O error; free space on the disk"):
+    opened[0].refuses = {opened[0].count + statement}
+    with pytest.raises(
+        ApiError, match=r"/mooring\.db cannot be written: database or disk is full; free space on the disk"
+    ):
         put(store, "a", 1)
-    monkeypatch.undo()
     assert (store.all(MAPS), store.version) == ([], 0)
     put(store, "b", 1)
     journal.close()
@@ -244,9 +244,10 @@ def test_a_record_that_cannot_be_written_is_written_with_the_next_commit(
 
 def test_how_the_database_is_set_up(tmp_path: Path) -> None:
     """In the log before it is answered, without waiting for the disk, and shared with nobody."""
-    journal = Journal(tmp_path)
+    with full_databases() as opened:
+        journal = Journal(tmp_path)
     settings = ("journal_mode", "synchronous", "locking_mode", "wal_autocheckpoint")
-    found = [journal._database.execute(f"PRAGMA {name}").fetchone()[0] for name in settings]
+    found = [opened[0].execute(f"PRAGMA {name}").fetchone()[0] for name in settings]
     assert found == ["wal", 1, "exclusive", 4000]
     journal.close()
 
@@ -315,18 +316,19 @@ def test_only_the_owner_can_read_the_files(tmp_path: Path) -> None:
 
 
 def test_a_write_that_fails_has_not_happened_and_the_next_ones_succeed(tmp_path: Path) -> None:
-    journal = Journal(tmp_path)
+    with full_databases() as opened:
+        journal = Journal(tmp_path)
     faults: list[str] = []
     journal.on_fault = faults.append
     store = journal.open_store()
     put(store, "a", 1)
     before = contents(store)
-    journal._database.execute("PRAGMA query_only = 1")
+    opened[0].execute("PRAGMA query_only = 1")
     for name in ("a", "b", "b"):
         with pytest.raises(ApiError, match="cannot be written: "):
             put(store, name, 2)
     assert contents(store) == before
-    journal._database.execute("PRAGMA query_only = 0")
+    opened[0].execute("PRAGMA query_only = 0")
     put(store, "b", 2)
     assert [bool(fault) for fault in faults] == [True, False], "a failure is told once, and its end"
     journal.close()

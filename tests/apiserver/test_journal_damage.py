@@ -376,13 +376,15 @@ def test_a_directory_of_the_first_edition_is_taken_over(tmp_path: Path) -> None:
 
 def test_another_process_that_comes_between(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What was read is not what is there any more, and would be put in its place."""
-    prepare = Journal._prepare
+    connect = sqlite3.connect
 
-    def late(self: Journal, contents: Any) -> None:
-        query(home, "UPDATE facts SET value = value + 1 WHERE name = 'commit'")
-        prepare(self, contents)
+    def late(path: Any, **options: Any) -> sqlite3.Connection:
+        if not options.get("uri"):  # to write, after all was read
+            monkeypatch.undo()
+            query(home, "UPDATE facts SET value = value + 1 WHERE name = 'commit'")
+        return connect(path, **options)
 
-    monkeypatch.setattr(Journal, "_prepare", late)
+    monkeypatch.setattr(sqlite3, "connect", late)
     with pytest.raises(JournalError, match="another process has just used this directory; try again$"):
         Journal(home)
 

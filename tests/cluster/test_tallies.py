@@ -113,7 +113,7 @@ def test_tallies_are_those_of_a_loop(steps: list[tuple[str, Any, Any]], few_rows
         for number in list(world.pods):
             world.remove(number, None)
     assert world.table.tallies.label_sets() == {}, "label sets of the past"
-    assert world.table.tallies._label_set_index._members == {}
+    assert world.table.tallies._label_set_index.members == {}
 
 
 @given(STEPS)

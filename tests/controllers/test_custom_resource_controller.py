@@ -49,7 +49,7 @@ def test_a_definition_goes_after_its_objects(cluster: LivingCluster) -> None:
 
 
 def test_many_objects_go_with_their_definition(cluster: LivingCluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(custom_resources, "_MOST_A_STEP", 10)
+    monkeypatch.setattr(custom_resources, "MOST_A_STEP", 10)
     for i in range(25):
         ask(cluster.api, "POST", WIDGETS, a_widget(f"w{i}"))
     ask(cluster.api, "DELETE", WIDGET_DEFINITION)

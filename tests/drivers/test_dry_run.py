@@ -9,7 +9,7 @@ import pytest
 
 from build import a_node, a_pod
 from mooring.drivers.driver import input_of
-from mooring.drivers.dry_run import DryRun, _TiedNodes
+from mooring.drivers.dry_run import DryRun, TiedNodes
 from mooring.drivers.event_writer import EventWriter
 from mooring.drivers.live_driver import LiveDriver
 from mooring.drivers.status_writer import StatusWriter
@@ -176,14 +176,17 @@ def test_ties_of_pods_that_are_gone_are_forgotten() -> None:
     for pod in pods:
         stage.added(pod)
     stage.rest()
-    assert stage.dry_run._tied
-    for pod in pods:
+    for pod in pods[1:]:
         stage.removed(pod)
-    assert not stage.dry_run._tied and not stage.dry_run._opinions
+    assert stage.dry_run.check() == []
+    for pod in pods:
+        stage.dry_run.saw(pod, bound(pod, "n1"))
+        stage.dry_run.saw(pod, bound(pod, "n2"))
+    assert stage.dry_run.compared.total() == 1, "there is an opinion of the one pod that was not removed"
 
 
 @pytest.mark.parametrize("rows", [{0}, {0, 7}, {3, 8}, {1, 6, 9, 15}, {2, 16, 23}])
 def test_tied_rows_are_found_and_no_others(rows: set[int]) -> None:
     is_tied = np.array([row in rows for row in range(24)])
-    tied = _TiedNodes("n", np.packbits(is_tied).tobytes())
+    tied = TiedNodes("n", np.packbits(is_tied).tobytes())
     assert {row for row in range(40) if tied.has(row)} == rows

@@ -1,5 +1,7 @@
 """What the scheduler wants, done to the store: also when the object is gone, changed, or somebody else came first."""
 
+import msgspec
+
 from asking import PODS, ask
 from mooring.api.kinds import RESOURCES
 from mooring.apiserver.admission.object_meta import Deletion
@@ -15,9 +17,7 @@ DISRUPTED = Condition(type="DisruptionTarget", status="True", reason="Preemption
 
 def seen(cluster: VirtualCluster, name: str = "pod") -> Pod:
     """The pod as the scheduler was told of it."""
-    pod = cluster.cluster._feed._known["/pods", "default", name]
-    assert isinstance(pod, Pod)
-    return pod
+    return msgspec.convert(cluster.get(name), Pod)
 
 
 def test_a_pod_that_somebody_else_has_bound_is_not_bound_again() -> None:

@@ -154,9 +154,9 @@ def test_only_so_much_is_remembered() -> None:
     series = EventSeries("host")
     for number in range(MAX_KEPT + 1):
         series.tell(a_record(a_pod("p", metadata={"uid": str(number)})), START_NS, START_NS)
-    assert len(series._told) == MAX_KEPT
-    oldest = a_record(a_pod("p", metadata={"uid": "0"}))
-    assert isinstance(series.tell(oldest, START_NS, START_NS), NewEvent), "the oldest was forgotten"
+    oldest, next_one = (a_record(a_pod("p", metadata={"uid": uid})) for uid in "01")
+    assert isinstance(series.tell(next_one, START_NS, START_NS), Repetition), "only the oldest was forgotten"
+    assert isinstance(series.tell(oldest, START_NS, START_NS), NewEvent)
 
 
 def test_names_have_the_time_in_hex_and_the_next_free_moment() -> None:

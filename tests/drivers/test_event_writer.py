@@ -259,7 +259,11 @@ def test_closing_sends_eight_events_at_a_time_and_ends_those_that_hang() -> None
         await stage.writer.close(0.01)
         await stage.rest()
         assert len(stage.sink.written) == 8
-        assert not stage.writer._queue and not stage.writer._senders
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+        stage.record("late")
+        await stage.rest()
+        assert stage.sink.written[8:] == ["POST late"], "what was queued is gone"
+        stage.writer.halt()
 
     run(main())
 

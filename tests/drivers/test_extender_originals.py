@@ -15,7 +15,8 @@ from mooring.drivers.extender_calls import Originals, encoded, shown
 from mooring.embedded.embedded_cluster import EmbeddedSettings
 from mooring.framework.config.types import Extender
 from mooring.framework.contract.intents import Call
-from mooring.model.meta import KubeObject
+from mooring.model.meta import KubeObject, ObjectMeta
+from mooring.model.pod import Pod
 from virtual_cluster import VirtualCluster
 
 WRITTEN: dict[str, Any] = {
@@ -112,7 +113,7 @@ def test_other_kinds_pass_through_and_are_not_kept() -> None:
         return [await originals.list_pages(path), *[lines async for lines in originals.watch(path, params)]]
 
     assert asyncio.run(run()) == [[page], [told]]
-    assert [*originals._kept.values()] == [{}, {}] and originals._arriving == {}
+    assert len(originals) == 0
 
 
 def test_a_page_that_cannot_be_read_is_passed_on() -> None:
@@ -137,17 +138,19 @@ def test_what_cannot_be_read_is_let_through() -> None:
 
 @pytest.mark.parametrize("metadata", [None, "x", [], {}])
 def test_an_object_without_names_is_kept_under_none(metadata: Any) -> None:
-    originals = heard(line("ADDED", {"metadata": metadata}), line("ADDED", WRITTEN))
-    assert sorted(originals._kept["/api/v1/pods"]) == ["//", "default/pod/u1"]
+    originals = heard(line("ADDED", {"metadata": metadata, "spec": {}}), line("ADDED", WRITTEN))
+    assert body_of(Pod(metadata=ObjectMeta(namespace="")), originals.whole)["spec"] == {}
+    assert body_of(POD, originals.whole) == shown(WRITTEN, is_pod=True)
 
 
 def test_a_new_list_forgets_what_is_not_in_it() -> None:
-    originals = heard(line("ADDED", WRITTEN))
-    originals._source = Source({"/api/v1/pods": []}, {})
+    told: dict[str, list[bytes]] = {"/api/v1/pods": [line("ADDED", WRITTEN)]}
+    originals = heard_more(Originals(Source(told, {})), "/api/v1/pods")
+    told["/api/v1/pods"] = []
     for streamed in (False, True):
         heard_more(originals, "/api/v1/pods", streamed)
         assert "dnsPolicy" in body_of(POD, originals.whole)["spec"], "a list counts when it is whole"
-    originals._source = Source({"/api/v1/pods": [line("BOOKMARK", {"metadata": {"name": ""}})]}, {})
+    told["/api/v1/pods"] = [line("BOOKMARK", {"metadata": {"name": ""}})]
     assert "dnsPolicy" in body_of(POD, heard_more(originals, "/api/v1/pods").whole)["spec"]
     assert "dnsPolicy" not in body_of(POD, heard_more(originals, "/api/v1/pods", streamed=True).whole)["spec"]
 
@@ -157,15 +160,14 @@ def test_a_streamed_list_is_kept_with_what_follows_it() -> None:
     end = line("BOOKMARK", {"metadata": {"resourceVersion": "5"}})
     originals = heard(line("ADDED", gone), end, line("ADDED", WRITTEN), line("DELETED", gone), streamed=True)
     assert "dnsPolicy" in body_of(POD, originals.whole)["spec"]
-    assert len(originals._kept["/api/v1/pods"]) == 1
+    assert len(originals) == 1
 
 
 def test_objects_of_the_store_are_sent_whole() -> None:
     cluster = VirtualCluster(EmbeddedSettings(a_config({"bindVerb": "bind"})))
     cluster.node("n1")
     written = cluster.pod("pod", schedulerName="somebody-else", hostname="web")
-    known = cluster.cluster._feed._known["/pods", "default", "pod"]
-    sent = body_of(known, whole_in_store(cluster.api))
+    sent = body_of(a_pod("pod", metadata={"uid": written["metadata"]["uid"]}), whole_in_store(cluster.api))
     assert sent["spec"]["hostname"] == "web" and sent["metadata"]["uid"] == written["metadata"]["uid"]
     assert "kind" not in sent and "apiVersion" not in sent
     stale = a_pod("pod", metadata={"uid": "stale"})

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from build import a_node
-from live_stage import DONE_ALL_THE_SAME, HIGH, V1, V2, Fault, P, a_stage, deletions, on, pod, preempted, run
+from live_stage import DONE_ALL_THE_SAME, HIGH, V1, V2, Fault, P, Stage, a_stage, deletions, on, pod, preempted, run
 from mooring.api.api_errors import ApiError, conflict, internal_error, not_found
 from mooring.apiclient.credentials import CredentialsError
 from mooring.apiclient.request_errors import ConnectionLost, ConnectionRefused, TimedOut
@@ -128,13 +128,12 @@ def test_a_bind_in_doubt_is_looked_up_until_there_is_an_answer() -> None:
 
 def test_while_nobody_knows_the_room_is_held() -> None:
     async def main() -> None:
-        async with a_stage() as stage:
-            is_over = asyncio.Event()
+        is_over = asyncio.Event()
 
-            async def wait(for_s: float) -> None:
-                await is_over.wait()
+        async def wait(for_s: float) -> None:
+            await is_over.wait()
 
-            stage.driver._timing = Timing(lambda: 0.0, wait)
+        async with a_stage(stage=Stage(timing=Timing(lambda: 0.0, wait))) as stage:
             stage.server.faults["bind p"] = [DONE_ALL_THE_SAME]
             stage.shows(P, pod("q"))
             await stage.later()
@@ -582,7 +581,7 @@ def test_a_victim_that_cannot_be_evicted_spares_the_last_and_the_preemptor_comes
 
 
 @pytest.mark.parametrize("when", ["before it is told", "before it is deleted"])
-def test_a_pod_that_has_the_name_of_a_victim_is_spared(when: str) -> None:
+def test_a_pod_that_has_the_name_of_a_victim_is_spared(when: str, caplog: pytest.LogCaptureFixture) -> None:
     async def main() -> None:
         async with a_stage() as stage:
             heir = pod("v2", uid="heir", version=5, cpu="2", node="n1")
@@ -591,8 +590,11 @@ def test_a_pod_that_has_the_name_of_a_victim_is_spared(when: str) -> None:
                 stage.shows_change(V2, heir)
             stage.server.meanwhile["patch v2"] = lambda: stage.shows_change(V2, heir)
             condition = Condition(type="DisruptionTarget", status="True")
-            assert await stage.driver._evict_one(Evict(V2, HIGH, condition)) is None
+            stage.driver.do(Evict(V2, HIGH, condition))
+            stage.driver.carry_out()
+            await stage.rest()
             assert stage.server.calls == ([] if when == "before it is told" else ["patch v2"])
             assert stage.server.events == [] and stage.counted == {"heir": "n1"}
+            assert caplog.records == [], "the victim counts as evicted"
 
     run(main())

@@ -11,11 +11,14 @@ from build import a_node
 from live_stage import DONE_ALL_THE_SAME, V1, V2, P, Stage, a_stage, deletions, pod, preempted, run
 from mooring.api.api_errors import ApiError, internal_error, too_many_requests
 from mooring.apiclient.request_errors import ConnectionLost, ConnectionRefused, Unreadable
+from mooring.drivers.driver import PeriodicTasks
+from mooring.framework.contract.intents import Evict
 from mooring.framework.contract.waiting import WaitingPod
 from mooring.kit.clock import NS_PER_S
 from mooring.kit.tasks import Fence, FencedOff
+from mooring.model.meta import Condition
 from mooring.model.pod import Pod
-from mooring.scheduler.inputs import ObjectAdded
+from mooring.scheduler.inputs import EvictionAnswered, ObjectAdded
 
 LOGGER = "mooring.drivers.live_driver"
 
@@ -110,9 +113,8 @@ def test_a_victim_that_is_fenced_off_stays_and_its_preemptor_hears_nothing() -> 
 
 def test_a_driver_behind_a_fence_that_is_shut_makes_no_attempt() -> None:
     async def main() -> None:
-        stage = Stage()
         fence = Fence(now_s=lambda: 5.0)
-        stage.driver._fence = fence
+        stage = Stage(fence=fence)
         stage.scheduler.handle(ObjectAdded(a_node("n1")))
         stage.shows(P)
         with pytest.raises(FencedOff):
@@ -172,12 +174,15 @@ def test_a_driver_that_closes_sends_the_last_events_and_statuses() -> None:
                 await create_event(event)
 
             stage.server.create_event = slowly  # type: ignore[method-assign]
+            others = asyncio.all_tasks()
             stage.shows(P, pod("large", cpu="99"))
-            stage.driver._attempt_some()
+            while not stage.server.calls:
+                await asyncio.sleep(0)
+            assert stage.server.events == [], "they are under way"
             await stage.driver.close()
             assert "patch large" in stage.server.calls
             assert sorted(stage.server.events) == ["FailedScheduling large", "Scheduled p"]
-            assert not stage.driver._tasks
+            assert asyncio.all_tasks() == others
 
     run(main())
 
@@ -221,20 +226,30 @@ def test_decisions_are_not_told_below_verbosity_two(caplog: pytest.LogCaptureFix
     assert lines(caplog) == [("Failed to bind pod", {"pod": "default/p", "err": "may not"})]
 
 
-def test_a_task_that_fails_in_an_unforeseen_way_is_told_and_forgotten(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_write_that_fails_in_an_unforeseen_way_is_told_and_one_that_is_cancelled_is_not(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     async def main() -> None:
         async with a_stage() as stage:
+            others = asyncio.all_tasks()
+            handle = stage.scheduler.handle
 
-            async def fail() -> None:
-                raise ZeroDivisionError
+            def failing(news: Any) -> None:
+                if isinstance(news, EvictionAnswered):
+                    raise ZeroDivisionError
+                handle(news)
 
-            async def cancelled() -> None:
+            async def cancelled(*what: Any) -> None:
                 raise asyncio.CancelledError
 
-            stage.driver._tasks.start(fail())
-            stage.driver._tasks.start(cancelled())
-            await stage.rest()
-            assert not stage.driver._tasks
+            stage.scheduler.handle = failing  # type: ignore[method-assign, assignment]
+            stage.shows(V1, V2)
+            for victim, delete in ((V1, stage.server.delete), (V2, cancelled)):
+                stage.server.delete = delete  # type: ignore[method-assign, assignment]
+                stage.driver.do(Evict(victim, P, Condition(type="DisruptionTarget", status="True")))
+                stage.driver.carry_out()
+                await stage.rest()
+            assert asyncio.all_tasks() == others
 
     run(main())
     (record,) = caplog.records
@@ -252,7 +267,7 @@ def test_a_driver_rests_until_something_is_due_and_at_most_a_second(
     async def main() -> None:
         stage, asked = Stage(), []
         due_ns = stage.clock.now_ns() + int(due_in_s * NS_PER_S)
-        monkeypatch.setattr(stage.driver._timers, "next_ns", lambda: due_ns)
+        monkeypatch.setattr(PeriodicTasks, "next_ns", lambda self: due_ns)
         loop = asyncio.get_running_loop()
         call_later = loop.call_later
 
@@ -261,8 +276,11 @@ def test_a_driver_rests_until_something_is_due_and_at_most_a_second(
             return call_later(0, callback)
 
         monkeypatch.setattr(loop, "call_later", noting)
-        await stage.driver._rest()
-        assert asked == [pytest.approx(rests_s)]
+        running = asyncio.create_task(stage.driver.run())
+        while len(asked) < 2:
+            await asyncio.sleep(0)
+        running.cancel()
+        assert asked == [pytest.approx(rests_s)] * len(asked)
 
     asyncio.run(main())
 

@@ -54,9 +54,10 @@ def told(fault: Exception | None) -> tuple[Server, list[Any]]:
         server = Server(fault)
         events, statuses = EventWriter(server, clock, clock, "test", Timing()), StatusWriter(server, clock)
         driver = LiveDriver(scheduler, clock, server, events, statuses)
-        driver._attempt_some()
+        running = asyncio.create_task(driver.run())
         for _ in range(20):
             await asyncio.sleep(0)
+        running.cancel()
         await driver.close()
         return server
 

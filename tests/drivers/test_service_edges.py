@@ -5,7 +5,7 @@ import platform
 import resource
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
@@ -22,7 +22,6 @@ from mooring.kit.clock import NS_PER_S, SteadyClock, VirtualClock
 from mooring.kit.metrics import MetricRegistry
 from mooring.model.release import GIT_VERSION
 from mooring.scheduler.inputs import ObjectAdded, ObjectRemoved, ObjectUpdated
-from mooring.serve import service_metrics
 from mooring.serve.service_metrics import (
     ServiceMetrics,
     effective_limits,
@@ -41,19 +40,33 @@ def a_live(**more: Any) -> LiveScheduler:
     return LiveScheduler(build_scheduler(config.default(), SteadyClock()), ConnectionSettings("http://x"), **more)
 
 
-def test_each_purpose_has_its_connections() -> None:
+@pytest.fixture
+def settings(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
+    """The settings of each client for writes that is made."""
+    made: list[dict[str, Any]] = []
+
+    def noted(access: ConnectionSettings, user_agent: str, **options: Any) -> LeanClient:
+        made.append({"user_agent": user_agent, **options})
+        return LeanClient(access, user_agent, **options)
+
+    monkeypatch.setattr(service, "LeanClient", noted)
+    return made
+
+
+def test_each_purpose_has_its_connections(settings: list[dict[str, Any]]) -> None:
     live = a_live()
-    watcher, *clients = cast(list[LeanClient], live.clients)
-    assert [client._free for client in clients] == [64, 16, 16, 8]
-    assert {client._time_limit_s for client in clients} == {30.0} and not any(c._is_limited for c in clients)
-    assert {client._user_agent for client in clients} == {"kube-scheduler/v1.37.0 (mooring)/scheduler"}
+    watcher, *clients = live.clients
+    assert [type(client) for client in clients] == [LeanClient] * 4
+    assert [each["connections"] for each in settings] == [64, 16, 16, 8]
+    shared = {(each["time_limit_s"], each["qps"], each["user_agent"]) for each in settings}
+    assert shared == {(30.0, -1.0, "kube-scheduler/v1.37.0 (mooring)/scheduler")}
     assert isinstance(watcher, ApiClient) and live.checks is None and live.dry_run is None
 
 
-def test_limits_reach_the_clients() -> None:
+def test_limits_reach_the_clients(settings: list[dict[str, Any]]) -> None:
     limits = ClientLimits(qps=5.0, burst=7, time_limit_s=3.0)
-    binder = cast(LeanClient, a_live(limits=limits).clients[1])
-    assert binder._is_limited and binder._time_limit_s == 3.0
+    a_live(limits=limits)
+    assert {(each["qps"], each["burst"], each["time_limit_s"]) for each in settings} == {(5.0, 7, 3.0)}
     live = a_live(limits=limits, options=LiveOptions(is_dry_run=True))
     assert isinstance(live.dry_run, DryRun) and live.driver.report == live.dry_run.report
     assert (ClientLimits().qps, ClientLimits().burst, ClientLimits().time_limit_s) == (-1.0, 100, 30.0)
@@ -72,8 +85,9 @@ def test_changes_go_to_the_scheduler_and_wake_the_driver() -> None:
 
 
 def test_reports_of_reflectors_are_logged_with_their_fault(caplog: pytest.LogCaptureFixture) -> None:
-    service._tell("pods: the watch ended", ValueError("odd"))
-    service._tell("pods: the watch ended", None)
+    report = LiveOptions().reflectors.report
+    report("pods: the watch ended", ValueError("odd"))
+    report("pods: the watch ended", None)
     assert [(record.levelno, record.getMessage()) for record in caplog.records] == [
         (logging.WARNING, "pods: the watch ended: odd"),
         (logging.WARNING, "pods: the watch ended"),
@@ -98,21 +112,19 @@ def test_the_build_has_python_where_upstream_has_go() -> None:
 
 
 def test_resident_memory_is_read_in_pages(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(service_metrics, "_STATM", tmp_path / "statm")
     (tmp_path / "statm").write_text("900 7 3 1 0 5 0\n")
     monkeypatch.setattr("os.sysconf", lambda name: {"SC_PAGE_SIZE": 4096}[name])
-    assert resident_bytes() == 7 * 4096
+    assert resident_bytes(tmp_path / "statm") == 7 * 4096
 
 
 @pytest.mark.parametrize(("system", "expected"), [("darwin", 500), ("linux", 512_000)])
 def test_without_proc_it_is_the_peak(
     system: str, expected: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(service_metrics, "_STATM", tmp_path / "statm")
     usage = {resource.RUSAGE_SELF: SimpleNamespace(ru_maxrss=500)}
     monkeypatch.setattr("mooring.serve.service_metrics.resource.getrusage", usage.__getitem__)
     monkeypatch.setattr("mooring.serve.service_metrics.sys.platform", system)
-    assert resident_bytes() == expected
+    assert resident_bytes(tmp_path / "statm") == expected
 
 
 def test_what_was_recorded_is_read_at_each_look() -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from mooring.apiserver.store import HISTORY
 from running_cluster import Neighbour, a_neighbour
 
 # The types of the package leave out much of what it does.
@@ -101,14 +102,16 @@ def test_a_watch_goes_on_from_a_version(core: Any, namespace: str) -> None:
 
 def test_a_watch_from_a_forgotten_version_begins_again(cluster: Neighbour, core: Any, namespace: str) -> None:
     """The client starts again from the beginning by itself when it is told 410, as an event within a 200."""
+
+    def remember(writes: int) -> None:
+        def limit(embedded: Any) -> None:
+            embedded.api.store.history_limit = writes
+
+        cluster.within(limit)
+
+    remember(0)
     core.create_namespaced_pod(namespace, a_pod("a"))
-
-    def forget(embedded: Any) -> None:
-        store = embedded.api.store
-        store._history.clear()
-        store._forgotten = store.version
-
-    cluster.within(forget)
+    remember(HISTORY)
     stream = watch.Watch()
     with pytest.raises(client.ApiException) as refused:
         for event in stream.stream(core.list_namespaced_pod, namespace, resource_version="1", timeout_seconds=SECONDS):

@@ -74,7 +74,7 @@ def test_rows_are_closed_as_if_each_were_asked_about_alone(
     found = []
     for few, beside in ((0, codes_beside), (99, codes_beside)):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(leave_room, "_FEW", few)
+            patch.setattr(leave_room, "FEW_ROWS", few)
             patch.setattr(leave_room, "codes_beside", beside)
             verdicts = verdicts_with(attempt, crowd, cluster.nominated)
         codes = [int(verdicts.codes[int(at)][row]) if at != 127 else 0 for row, at in enumerate(verdicts.first)]

@@ -35,6 +35,9 @@ class Around(Seam):
     def first(self) -> str:
         return f"before {self.inner.first()}"
 
+    def inside(self) -> str:
+        return self._inside()
+
 
 def test_methods_of_its_own_stay() -> None:
     assert Around(Inner()).first() == "before first of the inner one"
@@ -49,4 +52,4 @@ def test_the_others_are_those_of_the_inner_one_through_any_number_of_layers() ->
 
 
 def test_what_is_private_is_not_forwarded() -> None:
-    assert Around(Inner())._inside() == "of the seam"
+    assert Around(Inner()).inside() == "of the seam"

@@ -1,10 +1,13 @@
 """Connections within a limit, on both event loops: who has to leave, who may stay, and what is left at the end."""
 
 import asyncio
+import gc
+import os
 import socket
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any
+from weakref import ref
 
 import pytest
 import uvloop
@@ -42,8 +45,10 @@ def run(make_loop: Callable[[], asyncio.AbstractEventLoop], main: Coroutine[Any,
 
 
 @asynccontextmanager
-async def listening(connections: int, of_one_remote: int = 1000) -> AsyncIterator[tuple[Listener, int]]:
-    listener = Listener(Echo, ConnectionLimits(connections, of_one_remote))
+async def listening(
+    connections: int, of_one_remote: int = 1000, **limits: float
+) -> AsyncIterator[tuple[Listener, int]]:
+    listener = Listener(Echo, ConnectionLimits(connections, of_one_remote, **limits))
     port = await listener.start(HOST, 0)
     try:
         yield listener, port
@@ -133,7 +138,10 @@ def test_who_has_left_takes_no_place(make_loop: Any) -> None:
                 while listener.count > 1:
                     await asyncio.sleep(0.001)
             assert await answers(kept)
-            assert len(listener._of_protocol) == 1
+            left = [ref(echo) for echo in Echo.made[1:]]
+            del Echo.made[1:]
+            gc.collect()
+            assert [echo() for echo in left] == [None] * 5
 
     run(make_loop, main())
 
@@ -152,13 +160,24 @@ def test_a_listener_that_is_closed_accepts_nobody_and_leaves_the_open_alone(make
 
 
 @both_loops
-def test_an_address_that_is_taken_is_an_error_and_leaves_no_socket_behind(make_loop: Any) -> None:
+def test_an_address_that_is_taken_is_an_error_and_leaves_no_socket_behind(
+    make_loop: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async def main() -> None:
         with socket.create_server((HOST, 0)) as taken:
-            listener = Listener(Echo, ConnectionLimits(1, 1))
+            _, taken_port = taken.getsockname()
+            addresses = [
+                (socket.AF_INET, socket.SOCK_STREAM, 0, "", (host, taken_port)) for host in ("127.0.0.2", HOST)
+            ]
+
+            async def found(*_: Any, **more: Any) -> Any:
+                return addresses
+
+            monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", found)
+            listener, held = Listener(Echo, ConnectionLimits(1, 1)), set(os.listdir("/proc/self/fd"))
             with pytest.raises(OSError):
-                await listener.start(HOST, taken.getsockname()[1])
-            assert listener._sockets == []
+                await listener.start(HOST, taken_port)
+            assert set(os.listdir("/proc/self/fd")) == held
 
     run(make_loop, main())
 
@@ -182,22 +201,19 @@ def test_a_burst_is_accepted_at_once(make_loop: Any) -> None:
 @both_loops
 def test_a_failed_accept_is_tried_again(make_loop: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """As for want of descriptors: the connection waits in the backlog."""
-    monkeypatch.setattr("mooring.kit.listener._PAUSE_S", 0.01)
+    failures = [OSError(24, "Too many open files")] * 3
+    accept = socket.socket.accept
+
+    def fail_first(self: socket.socket) -> Any:
+        if failures:
+            raise failures.pop()
+        return accept(self)
+
+    monkeypatch.setattr(socket.socket, "accept", fail_first)
 
     async def main() -> None:
-        async with listening(5) as (listener, port):
-            failures = [OSError(24, "Too many open files")] * 3
-            receive = listener._receive
-
-            def fail_first(accepted: socket.socket, remote: str) -> None:
-                if failures:
-                    accepted.close()
-                    raise failures.pop()
-                receive(accepted, remote)
-
-            listener._receive = fail_first  # type: ignore[method-assign]
-            for _ in range(3):
-                await opened(port)
+        async with listening(5, pause_s=0.01) as (_, port):
             assert await connected(port)
+            assert failures == []
 
     run(make_loop, main())

@@ -183,7 +183,7 @@ def test_parts_in_which_pods_say_nothing_are_the_same() -> None:
 
 
 def test_annotations_that_a_plugin_declares_belong_to_the_shape(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shape, "_shape_annotations", ())
+    monkeypatch.setattr(shape, "declared_annotations", ())
     before = a_pod(metadata={"annotations": {"gpu": "1"}})
     assert before.shape is a_pod(metadata={"annotations": {"gpu": "2"}}).shape
     shape.add_shape_annotations(["gpu"])
@@ -200,7 +200,7 @@ def test_annotations_that_a_plugin_declares_belong_to_the_shape(monkeypatch: pyt
 
 
 def test_a_pod_that_changes_keeps_its_shape_unless_an_annotation_of_it_changes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shape, "_shape_annotations", ("gpu",))
+    monkeypatch.setattr(shape, "declared_annotations", ("gpu",))
     old = a_pod(metadata={"annotations": {"gpu": "1", "note": "a"}})
     known = old.shape
     other_note = a_pod(metadata={"annotations": {"gpu": "1", "note": "b"}})

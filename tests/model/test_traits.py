@@ -60,7 +60,7 @@ def test_every_label_set_that_matches_is_found(
     copy = index.copy()
     for label_set in kept:
         index.remove(label_set)
-    assert index._members == {}, "nothing is left of label sets that are gone"
+    assert index.members == {}, "nothing is left of label sets that are gone"
     assert required is None or set(copy.having(required)) == set(found)
 
 
@@ -80,9 +80,9 @@ def test_nothing_is_left_of_items_that_are_removed() -> None:
     index.add("one", [("a", "x"), ("a", None)])
     index.add("other", [("a", "x")])
     index.remove("one")
-    assert list(index._by_trait) == [("a", "x")]
+    assert list(index.by_trait) == [("a", "x")]
     index.remove("other")
-    assert (index._by_trait, index._traits_of) == ({}, {})
+    assert (index.by_trait, index.traits_of) == ({}, {})
 
 
 def test_selectors_that_require_something_else_are_not_tried() -> None:

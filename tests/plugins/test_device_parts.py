@@ -9,6 +9,7 @@ import pytest
 from build import a_cluster, a_node, a_pod
 from device_building import DRIVER, a_claim, a_class, a_device, a_slice, an_allocation, an_ask
 from gangs import a_group, a_member
+from mooring.cluster.claims.claim_ledger import ClaimLedger
 from mooring.cluster.cluster import Cluster
 from mooring.framework.contract.intents import WriteFault
 from mooring.model.devices import Device, DeviceAttribute, DeviceClass
@@ -30,7 +31,7 @@ from mooring.plugins.devices.device_claims import Unresolved, is_owned_by
 from mooring.plugins.devices.device_demand import DeviceFeatures, read_demand
 from mooring.plugins.devices.effort import BYTES_A_STEP, COST_A_STEP, CelFault, Effort, TookTooLong
 from mooring.plugins.devices.group_claims import idle_group_claims
-from mooring.plugins.devices.node_groups import DeviceTotals, NodeGroups
+from mooring.plugins.devices.node_groups import DeviceTotals, NodeGroup, NodeGroups, count_devices
 from mooring.plugins.devices.pools import Likeness, view_of
 
 # ---- attributes
@@ -205,13 +206,19 @@ def test_a_resource_that_no_class_serves_has_no_counts() -> None:
     assert DeviceTotals(NodeGroups(DeviceFeatures())).of(cluster, GPU, np.arange(1)) is None
 
 
-def test_counts_are_kept_for_64_classes_and_then_all_are_forgotten() -> None:
+def test_counts_are_kept_for_64_classes_and_then_all_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    counted: list[str] = []
+
+    def noted(group: NodeGroup, device_class: DeviceClass, ledger: ClaimLedger) -> tuple[int, int]:
+        counted.append(device_class.name)
+        return count_devices(group, device_class, ledger)
+
+    monkeypatch.setattr(node_groups, "count_devices", noted)
     classes = [a_class(f"c{i}", extendedResourceName=f"example.com/r{i}") for i in range(65)]
     totals_of, cluster = DeviceTotals(NodeGroups(DeviceFeatures())), a_cluster(a_node("a"), *classes)
-    kept = [
-        totals_of.of(cluster, f"example.com/r{i}", np.arange(1)) is not None and len(totals_of._kept) for i in range(65)
-    ]
-    assert kept == [*range(1, 65), 0]
+    for i in (*range(64), *range(64), 64, 0, 0, 63):
+        assert totals_of.of(cluster, f"example.com/r{i}", np.arange(1)) is not None
+    assert counted == [*(f"c{i}" for i in range(65)), "c0", "c63"]
 
 
 def test_without_slices_nodes_have_no_devices() -> None:

@@ -100,7 +100,7 @@ class Attempt:
     ],
 )
 def test_the_time_for_a_search_is_counted_in_steps(args: Any, steps: int | None) -> None:
-    assert a_plugin(args).searches._max_steps == steps
+    assert a_plugin(args).searches.max_steps == steps
 
 
 def test_points_that_need_prefilter_are_named() -> None:

@@ -18,7 +18,6 @@ from mooring.framework.contract.status import SKIP, curable, final
 from mooring.model.names import HOSTNAME
 from mooring.model.pod import Pod
 from mooring.model.workloads import Namespace
-from mooring.plugins.affinity import inter_pod_affinity
 from mooring.plugins.affinity.inter_pod_affinity import InterPodAffinity
 
 WHEN = "DuringSchedulingIgnoredDuringExecution"
@@ -309,6 +308,6 @@ def test_preferences_of_existing_pods_can_be_ignored() -> None:
 def test_few_scores_are_normalised_as_many_are(scores: list[int]) -> None:
     """Many go through arrays: the same scores so often that they are many."""
     plugin, context = build(InterPodAffinity), cast("SchedulingContext", None)
-    many = np.array(scores * (inter_pod_affinity._FEW + 1), np.int64)
+    many = np.array(scores * 1000, np.int64)
     few = plugin.normalize(context, np.array(scores, np.int64), slice(0, 1)).tolist()
     assert plugin.normalize(context, many, slice(0, 1))[: len(scores)].tolist() == few

@@ -278,8 +278,8 @@ def test_many_resources_are_judged_as_few_are(wanted: Any, nodes: Any, used: Any
     pod = a_pod("new", cpu="5", requests=wanted)
     few = verdicts(fit(), pod, cluster)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(node_resources_fit, "_BITS", 0)
-        patch.setattr(shortage_book, "_CELLS", 8)
+        patch.setattr(node_resources_fit, "MOST_BITS", 0)
+        patch.setattr(shortage_book, "BLOCK_CELLS", 8)
         assert verdicts(fit(), pod, cluster) == few
 
 

@@ -21,7 +21,7 @@ from mooring.model.meta import KubeObject
 from mooring.model.node import COMPARISON_GATE, Node
 from mooring.model.pod import Pod
 from mooring.model.workloads import ReplicaSet, ReplicationController, Service, StatefulSet
-from mooring.plugins.affinity import pod_topology_spread, spread_counts
+from mooring.plugins.affinity import spread_counts
 from mooring.plugins.affinity.pod_topology_spread import PodTopologySpread
 
 ZONE, HOST = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
@@ -330,6 +330,6 @@ def test_few_scores_are_normalised_as_many_are(scores: list[int]) -> None:
     """Many go through arrays: the same scores so often that they are many."""
     plugin, state = build(PodTopologySpread), SimpleNamespace(read=lambda key: None)
     context = cast("SchedulingContext", SimpleNamespace(state=state))
-    many = np.array(scores * (pod_topology_spread._FEW + 1), np.int64)
+    many = np.array(scores * 1000, np.int64)
     few = plugin.normalize(context, np.array(scores, np.int64), slice(0, 1)).tolist()
     assert plugin.normalize(context, many, slice(0, 1))[: len(scores)].tolist() == few

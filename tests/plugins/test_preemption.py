@@ -560,7 +560,7 @@ def singly(failure: RejectedAttempt) -> Findings:
     ranks.refresh()
     dry_run = PreemptionDryRun(failure, ranks, KeptDryRun(ranks), [])
     findings = dry_run.nothing()
-    dry_run._search_singly(failure.curable_rows(), findings)
+    dry_run.search_singly(failure.curable_rows(), findings)
     return findings
 
 
@@ -637,7 +637,7 @@ def test_all_nodes_at_once_come_to_the_same_as_one_by_one(world: World) -> None:
             continue
         assert is_batchable(failure.attempt)
         findings = a_plugin().search(failure)
-        assert not findings._single, "nodes were tried alone that need not be"
+        assert not findings.single, "nodes were tried alone that need not be"
         together = outcome_of(findings, world.cluster)
         assert together == outcome_of(singly(failure), world.cluster)
         plainly = {
@@ -675,7 +675,7 @@ def test_a_kept_outcome_is_dropped_for_the_least_recently_asked() -> None:
     for priority in range(1, DRY_RUNS + 3):
         plugin.search(failing(a_preemptor(priority=priority), cluster))
         plugin.search(failing(a_preemptor(priority=1), cluster))
-    assert [priority for _, priority in plugin._dry_runs] == [*range(4, DRY_RUNS + 3), 1]
+    assert [priority for _, priority in plugin.dry_runs] == [*range(4, DRY_RUNS + 3), 1]
 
 
 def test_a_refusal_of_the_dry_run_keeps_its_code() -> None:

@@ -45,13 +45,13 @@ def test_the_least_harmful_row_is_the_first_that_is_curable_and_not_the_pods_own
 
 
 def test_a_row_that_is_judged_again_has_its_new_harm_alone() -> None:
-    kept = kept_for(3)
-    assert kept._harm is not None
-    kept._harm[0] = harm_of(7)
-    kept._heap.append((kept._harm[0], 0))
-    everywhere = np.ones(3, np.bool_)
+    kept, everywhere = kept_for(3), np.ones(3, np.bool_)
+    judged = {0: harm_of(7)}
+    kept.harm_on = lambda row, *_: judged.get(row)  # type: ignore[method-assign]
+    nothing: Any = None
+    kept.judge_again([0], nothing, nothing)
     assert kept.least(everywhere, None) == (harm_of(1), 1)
-    del kept._harm[1], kept._harm[2]
+    kept.judge_again([1, 2], nothing, nothing)
     assert kept.least(everywhere, None) == (harm_of(7), 0)
 
 
@@ -102,10 +102,10 @@ def test_a_kept_harm_is_dropped_for_the_least_recently_asked() -> None:
     for priority in range(1, DRY_RUNS + 3):
         plugin.post_filter(failing(a_preemptor(priority=priority), cluster))
         plugin.post_filter(failing(a_preemptor(priority=1), cluster))
-    assert [priority for _, priority in plugin._harms] == [*range(4, DRY_RUNS + 3), 1]
+    assert [priority for _, priority in plugin.harms] == [*range(4, DRY_RUNS + 3), 1]
     other = with_pods({"n1": [a_victim("a", 0)]}, "1")
     plugin.post_filter(failing(a_preemptor(priority=7), other))
-    assert [priority for _, priority in plugin._harms] == [7], "another table has other rows"
+    assert [priority for _, priority in plugin.harms] == [7], "another table has other rows"
 
 
 def test_attempts_to_preempt_are_counted() -> None:
@@ -138,7 +138,9 @@ def test_budgets_are_read_again_when_they_change_and_selectors_only_then() -> No
     assert not by_allowed[2].matches(a_pod("p", labels={"app": "web"}))
     cluster.remove(PodDisruptionBudget, "default/web")
     assert [budget.allowed for budget in kept.of(cluster)] == [0]
-    assert [*kept._compiled] == ["default/db"]
+    cluster.put(changed)
+    (again,) = (budget for budget in kept.of(cluster) if budget.allowed == 2)
+    assert again.selector is not by_allowed[2].selector, "what was compiled for it is forgotten"
 
 
 def test_pods_of_one_node_come_before_those_of_the_next() -> None:
@@ -151,13 +153,13 @@ def test_pods_of_one_node_come_before_those_of_the_next() -> None:
 
 def test_only_rows_that_were_touched_are_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
     tried: list[list[int]] = []
-    plain = KeptDryRun._try
+    plain = KeptDryRun.try_rows
 
     def noted(self: KeptDryRun, attempt: Any, rows: Any, load: Any) -> None:
         tried.append(rows.tolist())
         plain(self, attempt, rows, load)
 
-    monkeypatch.setattr(KeptDryRun, "_try", noted)
+    monkeypatch.setattr(KeptDryRun, "try_rows", noted)
     pods = {name: [a_victim(f"{name}-{i}", 0, "500m") for i in range(2)] for name in ("n0", "n1", "n2")}
     cluster = with_pods(pods, "1")
     plugin, one, other = DefaultPreemption(None, Handle()), a_preemptor(), a_preemptor(name="other")

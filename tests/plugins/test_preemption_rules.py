@@ -127,8 +127,8 @@ def test_the_harm_on_a_node_cannot_be_below_these_bounds() -> None:
     nodes = cluster.nodes
     cluster.put(a_node("n3", cpu="6", taints=["x=y:NoSchedule"]))
     search = a_search(a_preemptor("4", 9), cluster)
-    survey = search._survey(np.arange(4), None)
-    bounds = search._least_harm(survey.room, survey.first, survey.rows)
+    survey = search.survey(np.arange(4), None)
+    bounds = search.least_harm(survey.room, survey.first, survey.rows)
     found = dict(zip(nodes.names, zip(*(bound.tolist() for bound in bounds), strict=True), strict=False))
     rank = dict(zip(nodes.names, nodes.name_rank().tolist(), strict=False))
     assert found == {

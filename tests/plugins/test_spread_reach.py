@@ -36,7 +36,7 @@ def driver() -> Driver:
 
 @pytest.fixture
 def found() -> Iterator[mock.Mock]:
-    with mock.patch.object(spread_counts, "_find_reach", wraps=spread_counts._find_reach) as find:
+    with mock.patch.object(spread_counts, "find_reach", wraps=spread_counts.find_reach) as find:
         yield find
 
 

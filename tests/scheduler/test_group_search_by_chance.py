@@ -287,7 +287,7 @@ def test_searches_on_a_kept_fork_find_what_plain_searches_find(case: dict[str, A
 def test_rows_with_nominated_pods_are_closed_as_if_each_were_asked_about_alone(case: dict[str, Any]) -> None:
     """The twin puts the nominated pods on each row in turn. Rows are taken together also where there are few."""
     with pytest.MonkeyPatch.context() as patch, searching(is_plain=False) as found:
-        patch.setattr(leave_room, "_FEW", 0)
+        patch.setattr(leave_room, "FEW_ROWS", 0)
         where = play(case).where()
     with pytest.MonkeyPatch.context() as patch, searching(is_plain=False) as alone:
         patch.setattr(leave_room, "codes_beside", lambda attempt, nominated: None)

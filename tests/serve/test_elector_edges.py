@@ -11,6 +11,7 @@ import pytest
 
 from electing import LEASE, TIMES, a_lease
 from mooring.api.api_errors import ApiError, conflict, internal_error
+from mooring.apiclient.client import ApiClient, Limits
 from mooring.apiclient.connection_settings import ConnectionSettings
 from mooring.apiclient.credentials import CredentialsError
 from mooring.apiclient.request_errors import Unanswered
@@ -19,6 +20,7 @@ from mooring.framework.config import default as default_configuration
 from mooring.kit.clock import elapsed_s
 from mooring.kit.logs import Logs, start_logs
 from mooring.kit.tasks import Fence
+from mooring.serve.lease import leader_elector
 from mooring.serve.lease.leader_election import ElectionError, ElectionTimes
 from mooring.serve.lease.leader_elector import (
     Callbacks,
@@ -71,14 +73,22 @@ def test_the_clock_is_that_of_the_fence() -> None:
     assert 0 <= TimeAndChance().random() < 1
 
 
-def test_the_client_of_the_lease_says_so_and_gives_up_in_time() -> None:
+def test_the_client_of_the_lease_says_so_and_gives_up_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    bounds: list[Limits] = []
+
+    def noted(*settings: Any, limits: Limits) -> ApiClient:
+        bounds.append(limits)
+        return ApiClient(*settings, limits=limits)
+
+    monkeypatch.setattr(leader_elector, "ApiClient", noted)
+
     async def main() -> None:
         async with a_recorder(always(said(200, a_lease("a")))) as recorder:
             connection = default_configuration().client_connection
             async with lease_client(ConnectionSettings(recorder.url), "agent", connection, TIMES) as client:
                 await client.get(LEASE.path)
-                assert (client._limits.request_s, client._limits.connections) == (5, 2)
-                assert client._limits.answer_bytes == 1 << 20
+            (limits,) = bounds
+            assert (limits.request_s, limits.connections, limits.answer_bytes) == (5, 2, 1 << 20)
             assert recorder.requests[0].headers["user-agent"] == "agent/leader-election"
 
     asyncio.run(main())
@@ -307,7 +317,7 @@ def test_events_that_do_not_end_are_given_up_after_a_second() -> None:
         await task
         assert now_s() - began_s == pytest.approx(1)
         await asyncio.sleep(0)
-        assert not elector._posting
+        assert asyncio.all_tasks() == {asyncio.current_task()}
 
     on_virtual_time(main)
 

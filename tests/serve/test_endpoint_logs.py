@@ -355,7 +355,7 @@ def test_a_change_of_the_certificate_is_logged_once() -> None:
         now[0] = current
         for _ in range(2):
             handshake = _Handshake()
-            tls._choose(handshake, None, first)  # type: ignore[arg-type]
+            first.sni_callback(handshake, None, first)  # type: ignore[arg-type, misc]
             shown.append(handshake.context)
     assert shown[0] is shown[1] is not shown[2]
     assert shown[2] is shown[3] is shown[4] is shown[5] is not None

@@ -173,7 +173,7 @@ def test_a_collector_that_refuses_is_reported_once_a_minute(monkeypatch: pytest.
     reports: list[str] = []
     now_s = [1000.0]
     monkeypatch.setattr("mooring.serve.open_telemetry.time.monotonic", lambda: now_s[0])
-    handler = open_telemetry._ExportFaults(reports.append)
+    handler = open_telemetry.ExportFaults(reports.append)
     log = logging.Logger("opentelemetry.test")
     log.addHandler(handler)
     for _ in range(50):

@@ -66,9 +66,13 @@ def test_another_package_that_is_missing_is_a_bug(package: str | None, monkeypat
 )
 def test_half_of_all_ids_are_sampled(drawn: int, is_sampled: bool) -> None:
     """Only the lower 64 bits count; an id of zero is none."""
-    tracer = SampledTracer(0.5, Resource({}))
     asked: list[int] = []
-    tracer._draw = lambda bits: asked.append(bits) or drawn  # type: ignore[func-returns-value]
+
+    def draw(bits: int) -> int:
+        asked.append(bits)
+        return drawn
+
+    tracer = SampledTracer(0.5, Resource({}), draw)
     assert tracer.sample() == (drawn if is_sampled else None)
     assert asked == [128]
 
@@ -140,7 +144,7 @@ def test_a_fault_is_reported_again_after_exactly_a_minute(monkeypatch: pytest.Mo
     now_s = [0.0]
     monkeypatch.setattr("mooring.serve.open_telemetry.time.monotonic", lambda: now_s[0])
     log = logging.Logger("opentelemetry.test")
-    log.addHandler(open_telemetry._ExportFaults(reports.append))
+    log.addHandler(open_telemetry.ExportFaults(reports.append))
     for now_s[0] in (0.0, 59.9, 60.0, 119.9, 120.0):
         log.warning("x" * 400)
     text = f"Tracing: {'x' * 300}"
@@ -166,11 +170,11 @@ def test_tracing_takes_the_log_of_the_sdk_and_gives_it_back(monkeypatch: pytest.
 
 def test_the_end_waits_for_three_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
     waited: list[float | None] = []
-    monkeypatch.setattr("mooring.serve.open_telemetry.threading.Thread.start", lambda self: None)
+    monkeypatch.setattr("mooring.serve.open_telemetry.threading.Thread.start", lambda self: self.run())
     monkeypatch.setattr("mooring.serve.open_telemetry.threading.Thread.join", lambda self, s: waited.append(s))
     tracing = OpenTelemetryTracing(SETTINGS, 0, print)
+    waited.clear()
     tracing.close()
-    tracing._end()
     assert waited == [3.0]
 
 

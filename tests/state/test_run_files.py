@@ -16,7 +16,7 @@ from mooring.state.recording import recorder, run_files
 from mooring.state.recording.recorder import RunRecorder, record_run, scheduler_header
 from mooring.state.recording.run_files import RecordingFigures, RecordingLimits, RunFiles, segments_in
 from mooring.state.recording.run_reading import RecordedRun, runs_in
-from mooring.state.recording.segment_file import RecordingError, SegmentHeader, SegmentWriter
+from mooring.state.recording.segment_file import MAGIC, RecordingError, SegmentHeader, SegmentWriter
 from mooring.state.replay.replayer import Replayer
 from mooring.state.scheduler_assembly import build_scheduler
 
@@ -46,7 +46,7 @@ class Recorded:
             self.driver.advance_second()
 
     def wait_until_written(self) -> None:
-        while self.recorder._files.waiting:
+        while self.recorder.files.waiting:
             os.sched_yield()
 
 
@@ -95,7 +95,7 @@ def test_segments_that_are_too_old_go_and_folders_with_them(tmp_path: Path) -> N
     second.run(1)
     second.recorder.close()
     (run,) = runs_in(tmp_path)
-    assert run.name == second.recorder._files.run
+    assert run.name == second.recorder.files.run
     assert [folder.name for folder in tmp_path.iterdir()] == [run.name]
 
 
@@ -135,7 +135,7 @@ def test_a_disk_that_fails_loses_steps_until_the_next_segment(
     figures = recorded.recorder.figures
     assert figures.faults >= 1
     assert figures.lost_steps > 0
-    assert [record.message.split(recorded.recorder._files.run)[1] for record in caplog.records] == [
+    assert [record.message.split(recorded.recorder.files.run)[1] for record in caplog.records] == [
         " stops until it can be written again: [Errno 28] No space left on device",
         " goes on; the steps before are missing",
     ]
@@ -177,18 +177,20 @@ def test_at_the_end_a_simulation_waits_for_a_slow_disk_and_a_live_scheduler_logs
         goes_on.wait(20)
         return b"{}"
 
+    others = {*threading.enumerate()}
     files = RunFiles(tmp_path, RecordingLimits(drops=drops), START_NS, RecordingFigures())
+    (writing,) = {*threading.enumerate()} - others
     files.begin(SegmentHeader(run=files.run, number=1))
     files.write(slow_block)
     if not drops:
         threading.Timer(0.1, goes_on.set).start()
     files.close(patience_s=0.01)
-    assert files._thread.is_alive() == drops
+    assert writing.is_alive() == drops
     assert [record.getMessage() for record in caplog.records] == [
         f"the recording in {files.path} lacks its end: the disk took longer than 0.01 s"
     ] * drops
     goes_on.set()
-    files._thread.join(20)
+    writing.join(20)
 
 
 def test_a_segment_without_state_after_a_gap_is_said_and_left_out(tmp_path: Path) -> None:
@@ -338,17 +340,16 @@ def test_a_full_disk_is_said_once_and_leaves_no_empty_files(
     recorded = Recorded(tmp_path, RecordingLimits(interval_s=20, drops=False))
     recorded.run(5)
     recorded.wait_until_written()
-    put = SegmentWriter._put
+    put = SegmentWriter.put
     calls: list[int] = []
 
     def full(self: SegmentWriter, data: bytes) -> None:
         calls.append(len(data))
-        if len(calls) % 3:
+        if len(calls) % 2 or not data.startswith(MAGIC):  # no block is written
             raise OSError(28, "No space left on device")
         put(self, data)
 
-    monkeypatch.setattr(SegmentWriter, "_put", full)
-    monkeypatch.setattr(RunFiles, "_recovered", lambda self: None)
+    monkeypatch.setattr(SegmentWriter, "put", full)
     recorded.run(120)
     recorded.wait_until_written()
     monkeypatch.undo()

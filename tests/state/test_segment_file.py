@@ -1,13 +1,14 @@
 """One file of a recording: what is written is read again, and what is damaged ends it, whatever the damage."""
 
+import struct
 import zlib
 from pathlib import Path
 
 import pytest
+import zstandard
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from mooring.state.recording import segment_file
 from mooring.state.recording.segment_file import RecordingError, SegmentHeader, SegmentReader, SegmentWriter
 
 HEADER = SegmentHeader(run="r", number=1, started_ns=5, settings={"kind": "X"})
@@ -95,9 +96,10 @@ def test_what_is_no_recording_is_refused(tmp_path: Path, content: bytes, said: s
 
 def test_a_block_that_claims_to_be_huge_is_damage(tmp_path: Path) -> None:
     path = written(tmp_path / "1.rec", [])
-    writer = SegmentWriter(tmp_path / "2.rec", HEADER)
-    frame = segment_file._FRAME.pack(0xFFFFFFFF, zlib.crc32(b""))
-    writer._put(writer._stream.compress(frame) + writer._stream.flush())
+    frame = struct.pack("<II", 0xFFFFFFFF, zlib.crc32(b""))
+    SegmentWriter(tmp_path / "2.rec", HEADER)
+    with (tmp_path / "2.rec").open("ab") as file:
+        file.write(zstandard.ZstdCompressor().compress(frame))
     reader = SegmentReader(tmp_path / "2.rec")
     assert list(reader.blocks()) == []
     assert reader.damage == "a block claims to have 4,294,967,295 bytes"

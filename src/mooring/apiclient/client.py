@@ -40,8 +40,7 @@ JSON = "application/json"
 LOST_CONNECTION_WAIT_S = 1.0
 PAGE_SIZE = 500
 """client-go's numbers: the pause after a lost connection, and objects in a page of a list."""
-_MAX_PAGES = 20_000
-"""Ten million objects. A server whose list never ends must not exhaust the memory of a client."""
+
 _TOLD_WAIT_S, _LOUD_WAIT_S = 0.05, 1.0
 """Longer waits for the rate limit are logged at DEBUG, and at INFO, as in client-go."""
 _WATCH_GRACE_S = 30.0
@@ -69,6 +68,8 @@ class Limits(msgspec.Struct, frozen=True):
     line_bytes: int = 16 << 20
     """An event of a watch is one object, at most 1.5 MiB."""
     connections: int = 100
+    pages: int = 20_000
+    """Ten million objects. A server whose list never ends must not exhaust the memory of a client."""
 
 
 class ClientOptions(msgspec.Struct, frozen=True):
@@ -200,8 +201,8 @@ class ApiClient:
         pages = [await self.get_bytes(path, {**asked, "limit": str(limit)} if limit else asked)]
         try:
             while token := _continue_token(pages[-1], path):
-                if len(pages) == _MAX_PAGES:
-                    raise TooLarge(f"GET {path}: the list has more than {_MAX_PAGES} pages, the limit of this client")
+                if len(pages) == (most := self._limits.pages):
+                    raise TooLarge(f"GET {path}: the list has more than {most} pages, the limit of this client")
                 pages.append(await self.get_bytes(path, _next_page(asked, limit, token)))
         except ApiError as error:
             if error.reason != "Expired":

@@ -335,6 +335,25 @@ class Store:
         for i in range(max(version - self._forgotten, 0), len(self._history)):
             yield self._history[i]
 
+    def check(self) -> list[str]:
+        """The invariants of the history that do not hold. It costs a walk over the history."""
+        held = list(self._history)
+        problems: list[str] = []
+        if [past.version for past in held] != list(range(self._forgotten + 1, self.version + 1)):
+            problems.append("history: versions have gaps")
+        if self.held_bytes != sum(past.size_bytes for past in held):
+            problems.append(f"history: {self.held_bytes} bytes are counted, not what its writes hold")
+        last: dict[tuple[str, Key], PastWrite] = {}
+        for past in held:
+            earlier = last.get(place := (past.storage, past.key))
+            if earlier is not None and past.type != "ADDED" and past.before is not earlier.body:
+                problems.append(f"history: {place} is held twice at version {past.version}")
+            last[place] = past
+        present = {place: past.body for place, past in last.items() if self.find(*place) is not None}
+        if self._bodies != present:
+            problems.append("history: the present JSON is not that of the last writes")
+        return problems
+
 
 def _write(
     version: int, storage: str, key: Key, change: EventType, item: JsonObject, before: JsonObject | None

@@ -151,15 +151,15 @@ class Backlog:
 
     limit_bytes: int = MAX_BACKLOG_BYTES
     total_bytes: int = 0
-    _waiting: dict[int, Waiting] = field(default_factory=dict)
+    waiting: dict[int, Waiting] = field(default_factory=dict)
     """The watchers for which something waits, by id."""
 
     def count(self, watcher: Waiting, added_bytes: int) -> None:
         """More waits for a watcher, or less (negative)."""
         self.total_bytes += added_bytes
         if watcher.waiting_bytes:
-            self._waiting[id(watcher)] = watcher
+            self.waiting[id(watcher)] = watcher
         else:
-            self._waiting.pop(id(watcher), None)
+            self.waiting.pop(id(watcher), None)
         while self.total_bytes > self.limit_bytes:
-            max(self._waiting.values(), key=lambda waiting: waiting.waiting_bytes).give_up()
+            max(self.waiting.values(), key=lambda waiting: waiting.waiting_bytes).give_up()

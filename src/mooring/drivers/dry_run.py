@@ -31,7 +31,7 @@ class _Opinion(msgspec.Struct, frozen=True):
     reason: str = ""
 
 
-class _TiedNodes(msgspec.Struct, frozen=True):
+class TiedNodes(msgspec.Struct, frozen=True):
     """The nodes that shared the highest score, with the one that was chosen. A bit for each row: thousands of nodes may be
     tied for each of thousands of pods. A node that takes the row of another meanwhile counts as that one."""
 
@@ -52,7 +52,7 @@ class DryRun:
         self.compared: Counter[str] = Counter()
         """How often another scheduler chose the `same` node, one that is `tied` with it, a `different` one, or a node for a
         pod that does not fit here (`unexpected`)."""
-        self._tied: dict[str, _TiedNodes] = {}
+        self._tied: dict[str, TiedNodes] = {}
         """By id of the pod, for as long as its opinion: the nodes that had the same score as the chosen one."""
         self._nodes: NodeTable | None = None
 
@@ -73,9 +73,9 @@ class DryRun:
         if isinstance(decision, Placement) and len(rows) > 1:
             is_tied = np.zeros(int(rows.max()) + 1, np.bool_)
             is_tied[rows] = True
-            self._tied[pod.id] = _TiedNodes(decision.node, np.packbits(is_tied).tobytes())
+            self._tied[pod.id] = TiedNodes(decision.node, np.packbits(is_tied).tobytes())
 
-    def _is_tied(self, tied: "_TiedNodes | None", opinion: _Opinion, node: str) -> bool:
+    def _is_tied(self, tied: "TiedNodes | None", opinion: _Opinion, node: str) -> bool:
         row = self._nodes.row_book.get(node) if self._nodes is not None else None
         return tied is not None and row is not None and tied.chosen == opinion.node_name and tied.has(row)
 
@@ -130,6 +130,12 @@ class DryRun:
             self.compared["unexpected"] += 1
             message = "Another scheduler bound a pod that this scheduler would not schedule"
             self._log.info(message, **keys, reason=opinion.reason)
+
+    def check(self) -> list[str]:
+        """The invariants that do not hold, between two attempts. Pods that are gone leave nothing behind."""
+        return [
+            f"dry run: ties of {pod_id}, of which there is no opinion" for pod_id in self._tied.keys() - self._opinions
+        ]
 
     def finish(self) -> None:
         """Log the comparison in numbers."""

@@ -101,6 +101,10 @@ class Originals:
         """Lists that are being streamed (sendInitialEvents). Each replaces `_kept` with the bookmark that ends it: until then
         it misses objects."""
 
+    def __len__(self) -> int:
+        """How many objects are kept, with those of lists that are being streamed."""
+        return sum(map(len, (*self._kept.values(), *self._arriving.values())))
+
     def whole(self, item: KubeObject) -> Any:
         """The object as it was last received; `item` itself if it was not."""
         return self._kept[_PODS if isinstance(item, Pod) else _NODES].get(_key(item.metadata), item)

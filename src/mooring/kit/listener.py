@@ -24,9 +24,7 @@ from mooring.kit.callbacks import Tell
 
 LOOPBACK = "127.0.0.1"
 """For listeners whose token gives full access: only programs of this machine reach them."""
-_PAUSE_S = 0.1
-"""The pause after an accept that failed, for instance because the process has no descriptor left: without it the loop
-would spin until a connection ends."""
+
 BACKLOG = 512
 """Connections that the system keeps until the listener accepts them: a burst of clients must not see resets."""
 _AT_ONCE = 64
@@ -45,6 +43,9 @@ class ConnectionLimits(msgspec.Struct, frozen=True):
     """A TLS handshake that takes longer fails. Clients need well under a second."""
     first_request_s: float = 32.0
     """From the connection to its first whole request, as upstream gives for headers."""
+    pause_s: float = 0.1
+    """The pause after an accept that failed, for instance because the process has no descriptor left: without it the loop
+    would spin until a connection ends."""
 
 
 @dataclass(eq=False)
@@ -156,7 +157,7 @@ class Listener:
         except OSError:
             loop = asyncio.get_running_loop()
             loop.remove_reader(listening)
-            loop.call_later(_PAUSE_S, self._watch, listening)
+            loop.call_later(self.limits.pause_s, self._watch, listening)
 
     def _receive(self, accepted: socket.socket, remote: str) -> None:
         if not self._make_room(remote):

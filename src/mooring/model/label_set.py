@@ -113,31 +113,31 @@ class TraitIndex(Generic[H]):
     """
 
     def __init__(self) -> None:
-        self._by_trait: dict[Trait, dict[H, None]] = {}
+        self.by_trait: dict[Trait, dict[H, None]] = {}
         self._others: dict[H, None] = {}
-        self._traits_of: dict[H, set[Trait]] = {}
+        self.traits_of: dict[H, set[Trait]] = {}
 
     def add(self, item: H, required: Iterable[Trait] | None) -> None:
         """An item that can only be meant by pods with one of these traits; None: by any pod."""
         if required is None:
             self._others[item] = None
             return
-        self._traits_of[item] = traits = set(required)
+        self.traits_of[item] = traits = set(required)
         for trait in traits:
-            self._by_trait.setdefault(trait, {})[item] = None
+            self.by_trait.setdefault(trait, {})[item] = None
 
     def remove(self, item: H) -> None:
         """Nothing happens where the item is not there."""
         self._others.pop(item, None)
-        for trait in self._traits_of.pop(item, ()):
-            items = self._by_trait[trait]
+        for trait in self.traits_of.pop(item, ()):
+            items = self.by_trait[trait]
             del items[item]
             if not items:
-                del self._by_trait[trait]
+                del self.by_trait[trait]
 
     def candidates(self, label_set: LabelSet) -> list[H]:
         """The items that may be meant by pods of a label set, each once; no other is."""
-        found, by_trait = dict(self._others), self._by_trait
+        found, by_trait = dict(self._others), self.by_trait
         found.update(by_trait.get(("", label_set.namespace), ()))
         for label in label_set.labels.items():
             found.update(by_trait.get(label, ()))
@@ -149,39 +149,39 @@ class LabelSetIndex:
     """Label sets by the traits that they have."""
 
     def __init__(self, members: dict[str, dict[str, dict[LabelSet, None]]] | None = None) -> None:
-        self._members = {} if members is None else members
+        self.members = {} if members is None else members
         """By key and value; those of a namespace are under an empty key."""
 
     def add(self, label_set: LabelSet) -> None:
         for key, value in (("", label_set.namespace), *label_set.labels.items()):
-            self._members.setdefault(key, {}).setdefault(value, {})[label_set] = None
+            self.members.setdefault(key, {}).setdefault(value, {})[label_set] = None
 
     def remove(self, label_set: LabelSet) -> None:
         for key, value in (("", label_set.namespace), *label_set.labels.items()):
-            by_value = self._members[key]
+            by_value = self.members[key]
             members = by_value[value]
             del members[label_set]
             if not members:
                 del by_value[value]
                 if not by_value:
-                    del self._members[key]
+                    del self.members[key]
 
     def having(self, traits: Iterable[Trait]) -> Iterable[LabelSet]:
         """The label sets that have one of these traits, each once."""
         found: dict[LabelSet, None] = {}
         for key, value in traits:
-            by_value = self._members.get(key, {})
+            by_value = self.members.get(key, {})
             for members in by_value.values() if value is None else (by_value.get(value, {}),):
                 found.update(members)
         return found
 
     def clear(self) -> None:
-        self._members.clear()
+        self.members.clear()
 
     def copy(self) -> "LabelSetIndex":
         return LabelSetIndex(
             {
                 key: {value: dict(members) for value, members in by_value.items()}
-                for key, by_value in self._members.items()
+                for key, by_value in self.members.items()
             }
         )

@@ -56,7 +56,7 @@ def collide(one: HostPort, other: HostPort) -> bool:
 
 
 _encode = msgspec.json.Encoder(order="deterministic").encode
-_shape_annotations: tuple[str, ...] = ()
+declared_annotations: tuple[str, ...] = ()
 """The keys of annotations that belong to shapes, sorted."""
 interned_shapes: "dict[bytes, ref[PodShape]]" = {}
 """By key. Hot: the shape takes its entry with it (`__del__`); a WeakValueDictionary took 2 µs more for each new shape."""
@@ -65,15 +65,15 @@ interned_shapes: "dict[bytes, ref[PodShape]]" = {}
 def add_shape_annotations(keys: Iterable[str]) -> None:
     """From now on the annotations with these keys belong to the shapes of pods. Call it before pods arrive: a shape that is
     known stays as it is. The keys stay for all schedulers of the process, because pods share shapes."""
-    global _shape_annotations
-    _shape_annotations = tuple(sorted({*_shape_annotations, *keys}))
+    global declared_annotations
+    declared_annotations = tuple(sorted({*declared_annotations, *keys}))
 
 
 def shape_annotations_of(annotations: Mapping[str, str] | None) -> dict[str, str]:
     """The annotations of a pod that belong to its shape, sorted by key."""
-    if not annotations or not _shape_annotations:
+    if not annotations or not declared_annotations:
         return _NO_ANNOTATIONS
-    return {key: annotations[key] for key in _shape_annotations if key in annotations}
+    return {key: annotations[key] for key in declared_annotations if key in annotations}
 
 
 _NO_ANNOTATIONS: dict[str, str] = {}

@@ -9,6 +9,7 @@ import socket
 import sys
 import threading
 import time
+from collections.abc import Callable
 from random import Random
 
 from opentelemetry.context import Context
@@ -48,7 +49,7 @@ class OpenTelemetryTracing(Tracing):
 
     def __init__(self, settings: TracingSettings, threshold_ns: int, report: Tell) -> None:
         self._threshold_ns = threshold_ns
-        self._log = _ExportFaults(report)
+        self._log = ExportFaults(report)
         _sdk_log.addHandler(self._log)
         _sdk_log.propagate = False
         self.tracer = SampledTracer(settings.ratio, _resource())
@@ -112,10 +113,11 @@ class SampledTracer:
     Hot: 0.2 µs for an attempt that is not. The SDK would take 4 µs to begin a span that is not recorded.
     """
 
-    def __init__(self, ratio: float, resource: Resource) -> None:
+    def __init__(self, ratio: float, resource: Resource, draw: Callable[[int], int] | None = None) -> None:
+        """`draw` returns an integer with so many random bits."""
         sampler = TraceIdRatioBased(ratio)
         self._bound, self._mask = sampler.bound, sampler.TRACE_ID_LIMIT
-        self._draw = Random().getrandbits
+        self._draw = draw or Random().getrandbits
         self._ids = _PreparedIds()
         self.provider = TracerProvider(ParentBased(sampler), resource, shutdown_on_exit=False, id_generator=self._ids)
         self._tracer = self.provider.get_tracer(SCOPE, VERSION)
@@ -183,7 +185,7 @@ def _sendable(attributes: Attributes) -> Attributes:
 # ---- what the SDK logs
 
 
-class _ExportFaults(logging.Handler):
+class ExportFaults(logging.Handler):
     """Reports the warnings of the SDK: the first at once, then one in a minute with the number of those in between."""
 
     def __init__(self, report: Tell) -> None:

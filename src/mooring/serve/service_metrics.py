@@ -155,10 +155,10 @@ def read_process(registry: MetricRegistry, began_ns: int) -> None:
     registry.gauge("process_start_time_seconds").read_from(lambda: [((), began_s)])
 
 
-def resident_bytes() -> int:
+def resident_bytes(statm: Path = _STATM) -> int:
     """Resident memory; the peak where /proc is missing (macOS counts it in bytes, other systems in KiB)."""
     try:
-        return int(_STATM.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+        return int(statm.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
     except OSError:
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         return peak if sys.platform == "darwin" else peak * 1024

@@ -287,7 +287,7 @@ def _merge_rules() -> dict[tuple[str, str], JsonObject]:
     """By type and field. `merge_keys` goes by the way to a field, so all ways are gone; a test sees that they agree."""
     found: dict[tuple[str, str], JsonObject] = {}
     for name, field, way in ways():
-        if rules := _rules(name, field, way):
+        if rules := merge_rules_of(name, field, way):
             found[name, field] = rules
     return found
 
@@ -310,7 +310,7 @@ def _ways(name: str, way: Names, gone: set[tuple[str, Names]]) -> Iterator[tuple
         yield from _ways(core_of(held.holds), (*way, field), gone)
 
 
-def _rules(name: str, field: str, way: Names) -> JsonObject:
+def merge_rules_of(name: str, field: str, way: Names) -> JsonObject:
     """The extensions by which clients merge one field."""
     if is_list(fields_of(name)[field].holds):
         rules = _list_rules(list_rule(way))

@@ -74,12 +74,12 @@ def check_typed(holds: str, item: JsonObject, kind: str, version: str) -> None:
     if holds == ANYTHING:  # a kind that the table does not have: what all kinds share
         for name, part in _SHARED.items():
             if item.get(name) is not None:
-                _refuse(_misfit(part, item[name], f"{kind}.{name}"), kind, version)
+                _refuse(misfit_of(part, item[name], f"{kind}.{name}"), kind, version)
     elif not conforms(holds, item):
-        _refuse(_misfit(holds, item, kind), kind, version)
+        _refuse(misfit_of(holds, item, kind), kind, version)
 
 
-def _refuse(misfit: "_Misfit | None", kind: str, version: str) -> None:
+def _refuse(misfit: "Misfit | None", kind: str, version: str) -> None:
     """Raises 400 where there is a misfit."""
     if misfit is not None:
         raise bad_request(f'{kind} in version "{version}" cannot be handled as a {kind}: {_why(*misfit)}')
@@ -186,11 +186,11 @@ _PLAIN: dict[str, Callable[[Any], bool]] = {
 """Whether a plain value fits, by what its field holds."""
 
 
-_Misfit = tuple[str, str, Any]
+Misfit = tuple[str, str, Any]
 """The place of a value that does not fit, the type that should be there, and the value."""
 
 
-def _misfit(holds: str, value: Any, place: str) -> _Misfit | None:
+def misfit_of(holds: str, value: Any, place: str) -> Misfit | None:
     """The first value that does not fit; None: all do. Indexes are not told."""
     inner: list[tuple[str, Any, str]] = []
     if is_list(holds) and type(value) is list:
@@ -204,7 +204,7 @@ def _misfit(holds: str, value: Any, place: str) -> _Misfit | None:
         fits = True
     else:
         fits = holds in _PLAIN and _PLAIN[holds](value)
-    misfits = (_misfit(*part) for part in inner)
+    misfits = (misfit_of(*part) for part in inner)
     return next((found for found in misfits if found is not None), None if fits else (place, holds, value))
 
 

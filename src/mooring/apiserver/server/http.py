@@ -183,7 +183,7 @@ class HttpServer:
     ) -> None:
         """Until the watch is over, its time is up, or the client is gone."""
         loop = asyncio.get_running_loop()
-        pauses = _pauses(loop.time(), loop.time() + watch.timeout_s)
+        pauses = watch_pauses(loop.time(), loop.time() + watch.timeout_s)
         pause = next(pauses)
         while not self._is_stopping:
             try:
@@ -203,7 +203,7 @@ class HttpServer:
                 return
 
 
-def _pauses(now: float, ends: float) -> Iterator[float]:
+def watch_pauses(now: float, ends: float) -> Iterator[float]:
     """When to send a bookmark and to see whether the client is still there: each minute, shortly before the end, and at
     the end."""
     last = ends - _WATCH_END_MARGIN_S

@@ -19,7 +19,7 @@ from mooring.controllers.cluster_writes import GONE, REPLACED, delete_object, li
 from mooring.controllers.control_loop import Controller
 from mooring.kit.clock import NS_PER_S
 
-_MOST_A_STEP = 500
+MOST_A_STEP = 500
 """Objects deleted in one sync, so that a large kind does not delay other controllers."""
 _LOOK_AGAIN_NS = NS_PER_S // 2
 """When to look again for objects that finalizers keep."""
@@ -58,7 +58,7 @@ class CustomResources(Controller):
         storage = f"{spec['group']}/{spec['names']['plural']}"
         kind = self._api.kinds.of_definition(definition["metadata"]["name"])
         items = store.all(storage) if is_true(definition, ESTABLISHED) else []
-        for item in items[:_MOST_A_STEP]:
+        for item in items[:MOST_A_STEP]:
             if kind is None:  # no version is served, so that no client could remove a finalizer
                 store.delete(storage, key_of(item))
             elif not item["metadata"].get("deletionTimestamp"):
@@ -69,7 +69,7 @@ class CustomResources(Controller):
         now_ns = self._api.clock.now_ns()
         status = with_conditions(definition.get("status", {}), terminating(self._api.now()))
         put_status(self._api, CUSTOM_RESOURCE_DEFINITION, definition, status)
-        return now_ns if len(items) > _MOST_A_STEP else now_ns + _LOOK_AGAIN_NS
+        return now_ns if len(items) > MOST_A_STEP else now_ns + _LOOK_AGAIN_NS
 
 
 def _has_names(definition: JsonObject) -> bool:

@@ -22,7 +22,7 @@ from mooring.framework.contract.plugin_caller import ERROR, SUCCESS
 from mooring.framework.kept.feasible import PASSED
 from mooring.framework.kept.prepared import CrowdedColumns
 
-_FEW = 4
+FEW_ROWS = 4
 """Largest number of touched rows that are asked about one by one. With more rows, asking about all of them at once takes less
 time."""
 
@@ -122,7 +122,7 @@ def _refresh_crowded(
         found = Verdicts(first.copy())
         _leave_room(attempt, found, nominated.crowd_from(priority), nominated)
         columns.first, columns.codes = found.first, found.codes
-    elif len(touched) <= _FEW:
+    elif len(touched) <= FEW_ROWS:
         for row in touched:
             _refresh_row(attempt, int(first[row]), columns, row, nominated)
     else:
@@ -188,7 +188,7 @@ def verdicts_with(attempt: Attempt, crowd: Crowd, nominated: NominatedLoad) -> V
     beyond_sums = rows_beyond_sums(attempt, nominated)[crowd.rows]
     if not beyond_sums.any():
         return _together_with(attempt, crowd)
-    closing = codes_beside(attempt, nominated) if len(crowd.rows) > _FEW else None
+    closing = codes_beside(attempt, nominated) if len(crowd.rows) > FEW_ROWS else None
     if closing is not None:  # all rows are told at once but the one that the pod itself is nominated to
         own = attempt.context.nodes.row_book.get(nominated.node_of(attempt.context.pod.id) or "")
         beyond_sums &= crowd.rows == (-1 if own is None else own)

@@ -93,7 +93,7 @@ def _find_counted(context: SchedulingContext, constraints: Constraints, require_
     nodes."""
 
     def find() -> _Reach:
-        return _find_reach(context, constraints, require_all, compares)
+        return find_reach(context, constraints, require_all, compares)
 
     asked = tuple((constraint.key, constraint.honor_affinity, constraint.honor_taints) for constraint in constraints)
     tolerations = context.shape.part(PodPart.TOLERATIONS)
@@ -108,7 +108,7 @@ _Reach = tuple[Mask, bool, list[Eligible]]
 """`lacking`, `is_any_lacking` and `eligible` of Counted."""
 
 
-def _find_reach(context: SchedulingContext, constraints: Constraints, require_all: bool, compares: bool) -> _Reach:
+def find_reach(context: SchedulingContext, constraints: Constraints, require_all: bool, compares: bool) -> _Reach:
     """Go through the constraints once; nodes are masked once for each of the four combinations of policies."""
     nodes = context.nodes
     rows = slice(0, nodes.height)

@@ -57,7 +57,7 @@ class NamespaceShares:
 
     def __init__(self) -> None:
         self._repaid = 0
-        self._total = 0
+        self.total = 0
         """The sum of all debts."""
         self._seen_ns = 0
         self._ends: dict[str, int] = {}
@@ -73,7 +73,7 @@ class NamespaceShares:
         self._repay(now_ns)
         owed = self._ends.get(namespace, self._repaid) - self._repaid
         count = len(self._ends) + (namespace not in self._ends)
-        if self._total <= BURST * _NANO and owed * count <= BURST * _NANO:
+        if self.total <= BURST * _NANO and owed * count <= BURST * _NANO:
             return None
         return MODERATE_STEPS if owed <= MODERATE_STEPS * _NANO else ORDINARY_STEPS
 
@@ -83,7 +83,7 @@ class NamespaceShares:
             return
         self._repay(now_ns)
         end = self._ends[namespace] = self._ends.get(namespace, self._repaid) + steps * _NANO
-        self._total += steps * _NANO
+        self.total += steps * _NANO
         heappush(self._order, (end, namespace))
 
     def owed(self, namespace: str, now_ns: int) -> float:
@@ -101,7 +101,7 @@ class NamespaceShares:
                 count = len(self._ends)
                 part = min(left // count, end - self._repaid)
                 self._repaid += part
-                self._total -= part * count
+                self.total -= part * count
                 if self._repaid < end:
                     return
                 left -= part * count
@@ -156,7 +156,7 @@ class DeviceSearchCache:
         """`max_steps` are for one attempt; None: there is no limit, and no namespace has to wait for its share."""
         self.node_groups = NodeGroups(features)
         self._features = features
-        self._max_steps = max_steps
+        self.max_steps = max_steps
         self._now_ns = now_ns
         self.shares = NamespaceShares()
         self.demands: OrderedDict[tuple[bytes, ...], SearchResults] = OrderedDict()
@@ -264,13 +264,13 @@ class DeviceSearchCache:
                     raise OutOfEffort(_timed_out(cluster.nodes.names[row]))
                 self._put(results, index, result)
         finally:
-            if self._max_steps is not None:
+            if self.max_steps is not None:
                 self.shares.charge(namespace, effort.steps, self._now_ns())
         return results, groups
 
     def effort(self, namespace: str) -> Effort:
         """The effort that an attempt for a pod of the namespace may take."""
-        most = self._max_steps
+        most = self.max_steps
         share = None if most is None else self.shares.allowance(namespace, self._now_ns())
         return Effort(most) if most is None or share is None else Effort(min(most, share), is_short=True)
 

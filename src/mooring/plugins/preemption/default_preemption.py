@@ -79,8 +79,9 @@ class DefaultPreemption(PreEnqueuePlugin, PostFilterPlugin, PodGroupPostFilterPl
         self._min_percentage: int = args.min_candidate_nodes_percentage
         self._min_absolute: int = args.min_candidate_nodes_absolute
         self._ranks: PodRanks | None = None
-        self._dry_runs: dict[KeptKey, KeptDryRun] = {}
-        self._harms: dict[KeptKey, KeptHarm] = {}
+        self.dry_runs: dict[KeptKey, KeptDryRun] = {}
+        self.harms: dict[KeptKey, KeptHarm] = {}
+        """Kept outcomes and kept harm by shape and priority, the least recently used first."""
         self._budgets = KeptBudgets()
         handle.metrics.declare(PREEMPTION_ATTEMPTS)
         self._attempts = handle.metrics.counter(PREEMPTION_ATTEMPTS.name).series()
@@ -227,7 +228,7 @@ class DefaultPreemption(PreEnqueuePlugin, PostFilterPlugin, PodGroupPostFilterPl
         alone = NodeDryRun(failure, ranks, self._budgets.of(failure.context.cluster))
         search = LeastHarm(failure, ranks, filters, alone)
         pod = failure.context.pod
-        return search.nominate(curable_rows, _kept_for(self._harms, pod, lambda: KeptHarm(ranks, pod.priority)))
+        return search.nominate(curable_rows, _kept_for(self.harms, pod, lambda: KeptHarm(ranks, pod.priority)))
 
     def search(self, failure: FitError) -> Findings:
         """Every candidate, or as many as the arguments ask for. `examine_all` is for explanations and comparisons."""
@@ -235,7 +236,7 @@ class DefaultPreemption(PreEnqueuePlugin, PostFilterPlugin, PodGroupPostFilterPl
         nodes = failure.context.nodes
         potential = failure.curable_rows()
         ranks = self._ranked(nodes)
-        kept = _kept_for(self._dry_runs, failure.context.pod, lambda: KeptDryRun(ranks))
+        kept = _kept_for(self.dry_runs, failure.context.pod, lambda: KeptDryRun(ranks))
         dry_run = PreemptionDryRun(failure, ranks, kept, self._budgets.of(failure.context.cluster))
         if not len(potential):
             return dry_run.nothing()
@@ -285,8 +286,8 @@ class DefaultPreemption(PreEnqueuePlugin, PostFilterPlugin, PodGroupPostFilterPl
         """The pods of all nodes by importance; made again for another table (a fork), along with all dry runs."""
         if self._ranks is None or self._ranks.nodes is not nodes:
             self._ranks = PodRanks(nodes)
-            self._dry_runs.clear()
-            self._harms.clear()
+            self.dry_runs.clear()
+            self.harms.clear()
         self._ranks.refresh()
         return self._ranks
 

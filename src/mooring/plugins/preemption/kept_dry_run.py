@@ -68,7 +68,7 @@ class KeptDryRun:
         unknown = rows[~self._known[rows]]
         if len(unknown):
             load = nominated.load_beside(attempt.context.pod) if nominated else None
-            self._try(attempt, unknown, load)
+            self.try_rows(attempt, unknown, load)
             self._known[unknown] = True
         if own_row is not None:
             self._known[own_row] = False  # for other pods of this shape it is another matter
@@ -95,7 +95,7 @@ class KeptDryRun:
         self.victims = np.zeros((positions, capacity), np.bool_)
         self.harm = np.zeros((HARMS, capacity), np.int64)
 
-    def _try(self, attempt: Attempt, rows: RowArray, load: Load | None) -> None:
+    def try_rows(self, attempt: Attempt, rows: RowArray, load: Load | None) -> None:
         """Work the rows out: all lower pods off, ask the filters, then reprieve."""
         lower = self._ranks.priority[:, rows] < attempt.context.pod.priority
         leaving = lower.sum(0)
@@ -104,7 +104,7 @@ class KeptDryRun:
         if not len(rows):
             return
         with Batch(attempt, rows, load) as batch:
-            batch.shift(rows, -self._requests_of(rows, lower), -leaving)
+            batch.shift(rows, -self.requests_of(rows, lower), -leaving)
             fits = self._note(rows, batch.ask(rows))
             rows, lower, leaving = rows[fits], lower[:, fits], leaving[fits]
             if len(rows):
@@ -140,7 +140,7 @@ class KeptDryRun:
                 victims[positions[stays_out], active[stays_out]] = True
         return victims
 
-    def _requests_of(self, rows: RowArray, lower: Flags) -> Ints:
+    def requests_of(self, rows: RowArray, lower: Flags) -> Ints:
         total = np.zeros((len(self._ranks.held), len(rows)), np.int64)
         for position in np.flatnonzero(lower.any(1)):
             total += self._ranks.request_in(np.full(len(rows), position), rows) * lower[position]

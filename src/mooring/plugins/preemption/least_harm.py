@@ -159,7 +159,7 @@ class LeastHarm:
             except LookupError:
                 pass  # most of what is kept does not concern this pod
         crowd = crowd_beside(self._attempt) if self._failure.nominated else None
-        survey = self._survey(np.flatnonzero(is_curable), crowd)
+        survey = self.survey(np.flatnonzero(is_curable), crowd)
         if not survey.can_fit.any():
             return None
         beyond_sums = self._rows_beyond_sums()
@@ -179,7 +179,7 @@ class LeastHarm:
             return budgeted if counted is None else counted
         return counted | budgeted
 
-    def _survey(self, rows: RowArray, crowd: Crowd | None) -> Survey:
+    def survey(self, rows: RowArray, crowd: Crowd | None) -> Survey:
         """Judge these rows by sums, and by the filters that read nothing of pods."""
         height = self._nodes.height
         # Hot: slices are read several times as fast as single rows, so with most rows wanted all of them are judged.
@@ -233,7 +233,7 @@ class LeastHarm:
         """Try the rows beyond sums one by one, as long as one of them may be better than the best so far."""
         places = np.flatnonzero(survey.can_fit & beyond_sums[survey.rows])
         rows = survey.rows[places]
-        least = self._least_harm(survey.room.part(places), survey.first[places], rows)
+        least = self.least_harm(survey.room.part(places), survey.first[places], rows)
         # The last key of lexsort is the first to sort by.
         for place in np.lexsort(least[::-1]).tolist():
             if best is not None and (0, *(int(measure[place]) for measure in least)) > best.harm:
@@ -248,7 +248,7 @@ class LeastHarm:
                 best = Choice(harm, row, victims)
         return best
 
-    def _least_harm(self, room: Room, first: Ints, rows: RowArray) -> tuple[Ints, ...]:
+    def least_harm(self, room: Room, first: Ints, rows: RowArray) -> tuple[Ints, ...]:
         """By row: measures that the harm there cannot be below, those of kept_dry_run.HARMS without the first, and the name.
 
         Whatever else decides, pods that do not fit by sums do not fit. So of the pods up to the first that cannot stay by
@@ -292,7 +292,7 @@ class LeastHarm:
         """The harm of every candidate, for any pod of this shape and priority."""
         nominated, height = self._failure.nominated, self._nodes.height
         crowd = nominated.crowd_from(self._pod.priority) if nominated else None
-        survey = self._survey(np.arange(height), crowd)
+        survey = self.survey(np.arange(height), crowd)
         left = np.flatnonzero(survey.can_fit & (survey.first < survey.room.count))
         if not len(left):
             return {}

@@ -164,8 +164,8 @@ class Findings:
         self.without_victims: list[int] = []
         """Rows that take the pod as they are: only an extender can have refused them."""
         self._dry_run = kept
-        self._single: dict[int, tuple[Pod, ...]] = {}
-        """The victims on nodes that were tried alone."""
+        self.single: dict[int, tuple[Pod, ...]] = {}
+        """The victims on nodes that were tried alone, by row."""
         self._single_harm: dict[int, tuple[int, ...]] = {}
 
     def __len__(self) -> int:
@@ -173,7 +173,7 @@ class Findings:
 
     def victims(self, row: int) -> tuple[Pod, ...]:
         """The pods that would have to leave, the most important first."""
-        found = self._single.get(row)
+        found = self.single.get(row)
         return self._dry_run.victims_on(row) if found is None else found
 
     def harm(self, row: int) -> tuple[int, ...]:
@@ -201,7 +201,7 @@ class Findings:
 
     def has_harmless(self) -> bool:
         """Whether a candidate breaks no budget. Nodes that are tried together have no pods with budgets."""
-        return len(self.rows) > len(self._single) or any(harm[0] == 0 for harm in self._single_harm.values())
+        return len(self.rows) > len(self.single) or any(harm[0] == 0 for harm in self._single_harm.values())
 
     def least_harmful(self) -> RowArray:
         """The candidates that are equal by all measures, after each measure in turn has kept its best.
@@ -235,13 +235,13 @@ class Findings:
 
     def _add_single(self, row: int, victims: tuple[Pod, ...], violations: int) -> None:
         self.rows = np.append(self.rows, row)
-        self._single[row] = victims
+        self.single[row] = victims
         self._single_harm[row] = _harm_of(victims, violations)
 
     def take(self, other: "Findings") -> None:
         """All that another search for the same pod found."""
         self.rows = np.concatenate((self.rows, other.rows))
-        self._single |= other._single
+        self.single |= other.single
         self._single_harm |= other._single_harm
         self.refusals += other.refusals
         self.without_victims += other.without_victims
@@ -353,7 +353,7 @@ class PreemptionDryRun:
         if is_batchable(self._attempt):
             self._search_together(rows, findings)
         else:
-            self._search_singly(rows, findings)
+            self.search_singly(rows, findings)
         return findings
 
     def _search_together(self, rows: RowArray, findings: Findings) -> None:
@@ -370,7 +370,7 @@ class PreemptionDryRun:
             if index == PASSED:
                 budgeted = self._alone.budgeted_rows()
                 if budgeted is not None:
-                    self._search_singly(here[budgeted[here]], findings)
+                    self.search_singly(here[budgeted[here]], findings)
                     here = here[~budgeted[here]]
                 findings.add_tried(self._with_victims(here, findings))
             elif index == NO_VICTIMS:
@@ -389,7 +389,7 @@ class PreemptionDryRun:
         findings.without_victims += rows[~has_victims].tolist()
         return rows[has_victims]
 
-    def _search_singly(self, rows: RowArray, findings: Findings) -> None:
+    def search_singly(self, rows: RowArray, findings: Findings) -> None:
         """Search for victims on each of the rows alone, not in one batch. Writes candidates, rejections and rows that need no
         victims to `findings`."""
         has_lower = self._alone.have_lower(rows)

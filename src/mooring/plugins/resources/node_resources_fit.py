@@ -75,7 +75,7 @@ from mooring.plugins.resources.placement_score import score_by_use, use_grows
 from mooring.plugins.resources.pod_amounts import PodAmounts, count_devices_in, served
 from mooring.plugins.resources.shortage_book import FIRST_SHORT, HOPELESS, TOO_MANY_PODS, ShortageBook, as_bits
 
-_BITS = 60
+MOST_BITS = 60
 """So many resources have a bit each: an int64 has 61 beside its sign and the two bits above. A pod that requests more
 has its codes in a ShortageBook."""
 
@@ -84,8 +84,8 @@ _CHECKED, _SCORED = "NodeResourcesFit/checked", "NodeResourcesFit/scored"
 """Keys under which the amounts of a pod are kept with its shape: those that Filter checks, and those that Score counts."""
 
 _books: WeakKeyDictionary[object, dict[object, ShortageBook]] = WeakKeyDictionary()
-"""For pods with more than _BITS resources, by the part of their shape that says so, and by what the plugin ignores. Profiles
-share kept codes, so they have to share their meaning. Entries go with the part."""
+"""For pods with more than MOST_BITS resources, by the part of their shape that says so, and by what the plugin ignores.
+Profiles share kept codes, so they have to share their meaning. Entries go with the part."""
 
 
 class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin, PlacementScorePlugin):
@@ -128,7 +128,7 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         is looked up on its node, and nothing is kept then.
         """
         nodes, checked = context.nodes, self._checked(context)
-        if len(checked.names) > _BITS:
+        if len(checked.names) > MOST_BITS:
             wanted = np.arange(nodes.height)[rows]
             return self._book(context).codes(
                 lambda part: self._judge(context, checked, part), len(checked.names), wanted
@@ -143,7 +143,7 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
     def filter_row(self, context: SchedulingContext, row: int) -> int:
         checked = self._checked(context)
         is_huge = row in context.nodes.amounts.huge_rows
-        if len(checked.names) > _BITS or is_huge or context.is_resize or self._by_devices(context) is not None:
+        if len(checked.names) > MOST_BITS or is_huge or context.is_resize or self._by_devices(context) is not None:
             return super().filter_row(context, row)
         return _code_of_one(context.nodes, checked, row)
 
@@ -224,7 +224,7 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
     def rejection(self, context: SchedulingContext, code: int) -> Rejection:
         """One reason for each resource that is short, in upstream's order and words."""
         names = self._checked(context).names
-        if len(names) > _BITS:
+        if len(names) > MOST_BITS:
             is_full, is_hopeless, places = self._book(context).read(code)
         else:
             is_full, is_hopeless = bool(code & TOO_MANY_PODS), bool(code & HOPELESS)

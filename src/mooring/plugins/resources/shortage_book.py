@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from mooring.cluster.columns.kernels import Mask
 from mooring.framework.contract.points import Codes, Rows
 
-_CELLS = 1 << 20
+BLOCK_CELLS = 1 << 20
 """Resources x rows that are judged in one go: 8 MiB of integers, whatever the number of nodes and requests."""
 
 TOO_MANY_PODS = 1
@@ -52,7 +52,7 @@ class ShortageBook:
     def codes(self, judge: Judge, resources: int, rows: NDArray[np.intp]) -> Codes:
         """The codes of the rows. Few rows are judged at a time, so that memory does not grow with both."""
         codes = np.zeros(len(rows), np.int64)
-        step = max(_CELLS // resources, 1)
+        step = max(BLOCK_CELLS // resources, 1)
         for begin in range(0, len(rows), step):
             codes[begin : begin + step] = self._encode(*judge(rows[begin : begin + step]))
         return codes

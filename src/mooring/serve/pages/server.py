@@ -90,6 +90,11 @@ class WebServer:
         self._limits = limits or WebLimits()
         self._shell: HttpShell | None = None
 
+    @property
+    def connections(self) -> int:
+        """How many connections are open, with those that have not finished their handshake."""
+        return 0 if self._shell is None else self._shell.listener.count
+
     async def start(self, address: str, port: int, tls: ssl.SSLContext | None) -> int:
         """Listen, and return the port: the given one, or a free one for 0. Raises ListenError. Tests pass no TLS."""
         limits = self._limits

@@ -161,7 +161,7 @@ class RunRecorder:
     def __init__(
         self, files: RunFiles, header: SegmentHeader, limits: RecordingLimits, figures: RecordingFigures
     ) -> None:
-        self._files, self._limits, self.figures = files, limits, figures
+        self.files, self._limits, self.figures = files, limits, figures
         self._header = header
         self._conceal, self._templates = Concealer(AnnotationKeys.of(header.annotations)), PodTemplates()
         parts: MakeParts = self._templates.parts
@@ -233,7 +233,7 @@ class RunRecorder:
             return
         if is_quiet(scheduler):
             self._renew(scheduler, now_ns)
-        elif self._files.segment_size >= LARGEST * self._limits.segment_bytes and not self._lost:
+        elif self.files.segment_size >= LARGEST * self._limits.segment_bytes and not self._lost:
             self._begin("steps")
 
     def _fail(self, fault: Exception) -> None:
@@ -252,7 +252,7 @@ class RunRecorder:
     def close(self) -> None:
         """Write what is noted, and end the run."""
         self._flush(self._last_ns)
-        self._files.close()
+        self.files.close()
 
     # ---- writing
 
@@ -260,21 +260,21 @@ class RunRecorder:
         """Hand the noted steps to the thread. They are lost if steps before them are, or if the thread has no room."""
         lines, self._lines = self._lines, bytearray()
         steps, self._steps, self._flushed_ns = self._steps, 0, now_ns
-        if self._lost or self._files.is_failed or not self._files.has_room():
+        if self._lost or self.files.is_failed or not self.files.has_room():
             self._lost += steps
             self.figures.lost_steps += steps
         elif steps:
             self.figures.steps += steps
             del lines[-1:]  # a block has no end after its last line
-            self._files.write(lambda: lines)
+            self.files.write(lambda: lines)
 
     def _wants_segment(self, now_ns: int) -> bool:
         """Whether it is time for a new segment. After a loss that is as soon as the disk has caught up."""
         if self._lost:
-            has_caught_up = not self._limits.drops or self._files.waiting == 0
+            has_caught_up = not self._limits.drops or self.files.waiting == 0
             return has_caught_up and now_ns - self._renewed_ns >= RETRY_NS
         is_due = now_ns - self._renewed_ns >= self._limits.interval_s * NS_PER_S
-        return is_due or self._files.segment_size >= self._limits.segment_bytes
+        return is_due or self.files.segment_size >= self._limits.segment_bytes
 
     def _renew(self, scheduler: Scheduler, now_ns: int) -> None:
         """Begin a segment with the present state."""
@@ -292,7 +292,7 @@ class RunRecorder:
             state.pods = [conceal(pod) for pod in state.pods]
             return msgspec.json.encode(state)
 
-        self._files.write(encode)
+        self.files.write(encode)
 
     def _begin(self, begins: str) -> None:
         """Begin a segment. It says how many steps were lost before it."""
@@ -301,10 +301,10 @@ class RunRecorder:
         lost, self._lost = self._lost, 0
         header = msgspec.structs.replace(
             self._header,
-            run=self._files.run,
+            run=self.files.run,
             number=self._number,
             begins=begins,
             lost=lost,
             started_ns=self._last_ns,
         )
-        self._files.begin(header)
+        self.files.begin(header)

@@ -89,7 +89,7 @@ class SegmentWriter:
         self.size = 0
         self._count = 0
         try:
-            self._put(MAGIC + b"%d\n" % FORMAT + msgspec.json.encode(header) + b"\n")
+            self.put(MAGIC + b"%d\n" % FORMAT + msgspec.json.encode(header) + b"\n")
         except BaseException:
             self.discard()
             raise
@@ -97,7 +97,7 @@ class SegmentWriter:
     def write(self, block: bytes | bytearray) -> None:
         """Append a block of lines."""
         stream, frame = self._stream, _FRAME.pack(len(block), _checksum(FORMAT, self._count + 1, block))
-        self._put(stream.compress(frame) + stream.compress(block) + stream.flush(zstandard.COMPRESSOBJ_FLUSH_BLOCK))
+        self.put(stream.compress(frame) + stream.compress(block) + stream.flush(zstandard.COMPRESSOBJ_FLUSH_BLOCK))
         self._count += 1
 
     def sync(self) -> None:
@@ -117,12 +117,12 @@ class SegmentWriter:
     def close(self) -> None:
         try:
             self.write(b"")
-            self._put(self._stream.flush(zstandard.COMPRESSOBJ_FLUSH_FINISH))
+            self.put(self._stream.flush(zstandard.COMPRESSOBJ_FLUSH_FINISH))
             self.sync()
         finally:
             self._file.close()
 
-    def _put(self, data: bytes) -> None:
+    def put(self, data: bytes) -> None:
         """Write all of it: a raw file may take less."""
         view = memoryview(data)
         while view:
