@@ -29,9 +29,13 @@ from mooring.cluster.cluster import Cluster
 from mooring.framework.contract.context import SchedulingContext
 from mooring.framework.contract.points import Handle
 from mooring.framework.contract.status import SKIPS, Rejection
+from mooring.model.node import Node
 from mooring.model.pod import Pod
+from mooring.model.quantity import parse, to_amount, to_int
+from mooring.model.storage import PersistentVolumeClaim
 from mooring.plugins.volumes import volume_choice
 from mooring.plugins.volumes.node_volume_limits import NodeVolumeLimits
+from mooring.plugins.volumes.pod_volumes import ReportedRoom
 from mooring.plugins.volumes.volume_binding import BindingState, VolumeBinding
 from mooring.plugins.volumes.volume_zone import VolumeZone
 from volume_twin import binding_verdict
@@ -102,7 +106,7 @@ def clusters(draw: st.DrawFn) -> Cluster:
     )
     reports = [
         a_report(
-            f"r{i}",
+            f"r{9 - i}",
             capacity=draw(st.sampled_from([None, "1Gi", "2Gi"])),
             maximumVolumeSize=draw(st.sampled_from([None, None, "1Gi"])),
             nodeTopology=draw(
@@ -174,6 +178,47 @@ def _compare_with_twin(cluster: Cluster, pod: Pod, rows: Any) -> None:
         assert list(plugin.rejection(context, code).reasons) == reasons
         if not reasons:
             assert _reserved(cluster, plugin, context, node.name) == (bindings, made)
+
+
+@settings(max_examples=examples(200), deadline=None)
+@given(st.data())
+def test_room_for_a_volume_is_that_of_the_first_report_by_name(data: st.DataObject) -> None:
+    cluster = data.draw(clusters())
+    room, context = ReportedRoom(), a_context(cluster, a_pod())
+    rows = data.draw(st.composite(lambda draw: _asked(draw, cluster))())
+    for claim in cluster.storage.claims.values():
+        expected = [
+            _first_room(cluster, claim, cluster.nodes.nodes[row])
+            for row in np.arange(cluster.nodes.height)[rows].tolist()
+        ]
+        assert room.capacity_for(context, claim, rows).tolist() == expected
+
+
+def _first_room(cluster: Cluster, claim: PersistentVolumeClaim, node: Node | None) -> int:
+    driver = cluster.storage.drivers.get(cluster.storage.classes[claim.class_name].provisioner)
+    if node is None or driver is None or not driver.spec.storage_capacity:
+        return -1
+    for _, report in sorted(cluster.storage.capacities.items()):
+        size, wanted = report.largest_volume_bytes, report.node_topology and report.node_topology.match_labels
+        is_about = report.node_topology is not None and (wanted or {}).items() <= node.labels.items()
+        is_asked = is_about and report.storage_class_name == claim.class_name
+        if is_asked and size is not None and size >= to_int(claim.request_nano):
+            return to_amount(parse(report.capacity or 0))
+    return -1
+
+
+@settings(max_examples=examples(200), deadline=None)
+@given(st.data())
+def test_scores_from_the_volumes_that_filter_found_are_those_of_a_fresh_look(data: st.DataObject) -> None:
+    cluster = data.draw(clusters())
+    pod = a_pod(volumes=using(*data.draw(st.lists(st.sampled_from(CLAIMS), min_size=1, max_size=3))))
+    rows = data.draw(st.composite(lambda draw: _asked(draw, cluster))())
+    plugin, context, fresh = VolumeBinding(None, Handle()), a_context(cluster, pod), a_context(cluster, pod)
+    assert plugin.pre_filter(context) is None and plugin.pre_filter(fresh) is None
+    plugin.filter(context, slice(0, cluster.nodes.height))
+    found, expected = plugin.score(context, rows), plugin.score(fresh, rows)
+    assert (found is None) == (expected is None)
+    assert found is None or expected is None or found.tolist() == expected.tolist()
 
 
 def _reserved(cluster: Cluster, plugin: VolumeBinding, context: SchedulingContext, node_name: str) -> Any:

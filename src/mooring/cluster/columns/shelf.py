@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mooring.cluster.columns.labels import LabelValues
+from mooring.model.quantity import to_amount
 from mooring.model.selectors import NodeMatcher
 from mooring.model.storage import PersistentVolume
 from mooring.model.volumes import FILESYSTEM
@@ -52,6 +53,8 @@ class Shelf:
         """False: the columns are void until `sort`."""
         self._sizes: list[int] = []
         self.volumes: list[PersistentVolume] = []
+        self.amounts: NDArray[np.int64] = np.zeros(0, np.int64)
+        """Capacity in bytes, as a column holds a resource."""
         self.offered: NDArray[np.bool_] = np.zeros(0, np.bool_)
         """Whether the volume can still be had."""
         self.facts: Codes = np.zeros(0, np.int64)
@@ -96,6 +99,7 @@ class Shelf:
         self.volumes = sorted(offered, key=lambda volume: (volume.capacity_nano, volume.name))
         self._rank = {volume.name: rank for rank, volume in enumerate(self.volumes)}
         self._sizes = [volume.capacity_nano for volume in self.volumes]
+        self.amounts = np.fromiter(map(to_amount, self._sizes), np.int64, len(self._sizes))
         self.offered = np.ones(len(self.volumes), np.bool_)
         self.fact_book = {}
         self.facts = _codes(self.volumes, lambda volume: self.fact_book.setdefault(_facts(volume), len(self.fact_book)))

@@ -14,13 +14,13 @@ from numpy.typing import NDArray
 
 from mooring.cluster.columns.kernels import along_shape, round_half_away
 from mooring.cluster.columns.labels import LabelValues
-from mooring.cluster.columns.shelf import NONE
+from mooring.cluster.columns.shelf import NONE, lowest_of_groups
 from mooring.cluster.nodes.match import match_rule
 from mooring.cluster.nodes.table import NodeTable
 from mooring.framework.contract.context import SchedulingContext
 from mooring.framework.contract.points import Codes, Rows, Scores
 from mooring.framework.contract.status import PluginError
-from mooring.model.quantity import parse, to_amount, to_int
+from mooring.model.quantity import parse_or, to_amount, to_int
 from mooring.model.selectors import LabelRule, Selector, SelectorError, compile_selector
 from mooring.model.storage import (
     CSIStorageCapacity,
@@ -37,6 +37,7 @@ from mooring.rules.volume_rules import can_provision
 
 
 Mask = NDArray[np.bool_]
+Ints = NDArray[np.int64]
 
 
 def match_topologies(nodes: NodeTable, terms: list[TopologyTerm] | None, rows: Rows) -> Mask:
@@ -53,20 +54,44 @@ def match_topologies(nodes: NodeTable, terms: list[TopologyTerm] | None, rows: R
     return found
 
 
+_MOST_BYTES = int(np.iinfo(np.int64).max)
+"""Larger reports and claims count as this."""
+
+
 class KeyedRoom(msgspec.Struct):
     """Capacity by value of one label, the usual form of a report: one segment of a topology."""
 
     values: LabelValues = msgspec.field(default_factory=LabelValues)
-    sizes: NDArray[np.int64] = msgspec.field(default_factory=lambda: np.zeros(0, np.int64))
+    places: Ints = msgspec.field(default_factory=lambda: np.zeros(0, np.int64))
+    """By value: the place of its report among those of the class."""
 
 
 class ClassRoom(msgspec.Struct):
-    """The capacity that is reported for one class, in bytes of the largest volume that can be made."""
+    """The capacity that is reported for one class, report by report in the order of their names."""
 
     keyed: dict[str, KeyedRoom] = msgspec.field(default_factory=dict)
     """By label key."""
     others: list[tuple[Selector, int]] = msgspec.field(default_factory=list)
-    """Reports whose topology is more than one value of one label."""
+    """Reports whose topology is more than one value of one label, with their places."""
+    sizes: Ints = msgspec.field(default_factory=lambda: np.zeros(0, np.int64))
+    """In bytes: the largest volume that can be made."""
+    amounts: Ints = msgspec.field(default_factory=lambda: np.zeros(0, np.int64))
+    """In bytes: the whole capacity."""
+
+    def first_reports(self, nodes: NodeTable, wanted: int, rows: Rows) -> Ints:
+        """By row the place of the first report about its node with room for a volume of so many bytes; NONE: no report."""
+        wanted = min(wanted, _MOST_BYTES)
+        found = np.full(len(nodes.alive[rows]), NONE, np.int64)
+        for key, keyed in self.keyed.items():
+            column = nodes.labels.column(key)
+            is_enough = self.sizes[keyed.places] >= wanted
+            codes, places = keyed.values.codes(column)[is_enough], keyed.places[is_enough]
+            by_value = lowest_of_groups(codes, places, column.width, 1)[0]
+            np.minimum(found, by_value[column.codes[rows]], out=found)
+        for selector, place in self.others:
+            if self.sizes[place] >= wanted:
+                found[match_selector(nodes, selector, rows) & (found > place)] = place
+        return found
 
 
 class ReportedRoom:
@@ -82,25 +107,21 @@ class ReportedRoom:
     ) -> Mask:
         """Rows on which a volume of the claim's size can be made. True everywhere if the driver does not report
         capacity."""
-        wanted = to_int(claim.request_nano)
-        driver = context.cluster.storage.drivers.get(storage_class.provisioner)
         count = len(context.nodes.alive[rows])
-        if not _asks_for_storage(claim) or driver is None or not driver.spec.storage_capacity:
+        if not _asks_for_storage(claim) or not _reports_capacity(context, storage_class):
             return np.ones(count, np.bool_)
         room = self._of_class(context, storage_class.name)
-        found = np.zeros(count, np.bool_)
-        if room is None:
-            return found
-        for key, keyed in room.keyed.items():
-            column = context.nodes.labels.column(key)
-            codes = keyed.values.codes(column)
-            enough = np.zeros(column.width, np.bool_)
-            enough[codes[keyed.sizes >= wanted]] = True
-            found |= enough[column.codes[rows]]
-        for selector, size in room.others:
-            if size >= wanted:
-                found |= match_selector(context.nodes, selector, rows)
-        return found
+        wanted = to_int(claim.request_nano)
+        return np.zeros(count, np.bool_) if room is None else room.first_reports(context.nodes, wanted, rows) != NONE
+
+    def capacity_for(self, context: SchedulingContext, claim: PersistentVolumeClaim, rows: Rows) -> Ints:
+        """For each row the capacity of the first report, by name, that has room for the claim's volume; -1: none."""
+        storage_class = context.cluster.storage.classes.get(claim.class_name)
+        room = self._of_class(context, claim.class_name)
+        if room is None or storage_class is None or not _reports_capacity(context, storage_class):
+            return np.full(len(context.nodes.alive[rows]), -1, np.int64)
+        first = room.first_reports(context.nodes, to_int(claim.request_nano), rows)
+        return np.where(first == NONE, -1, room.amounts[np.where(first == NONE, 0, first)])
 
     def _of_class(self, context: SchedulingContext, name: str) -> ClassRoom | None:
         """Capacity that CSI drivers report for a storage class; None if there is no report. The reports are read again after
@@ -133,24 +154,34 @@ def _asks_for_storage(claim: PersistentVolumeClaim) -> bool:
     return "storage" in ((claim.spec.resources.requests if claim.spec.resources else None) or {})
 
 
+def _reports_capacity(context: SchedulingContext, storage_class: StorageClass) -> bool:
+    driver = context.cluster.storage.drivers.get(storage_class.provisioner)
+    return driver is not None and bool(driver.spec.storage_capacity)
+
+
 def _by_class(capacities: dict[str, CSIStorageCapacity]) -> dict[str, ClassRoom]:
     """Group the reports of CSIStorageCapacity objects by storage class. Reports whose topology is one `In` rule are indexed
-    by label; the others keep their selector. Sizes are in bytes."""
+    by label; the others keep their selector."""
     classes: dict[str, ClassRoom] = defaultdict(ClassRoom)
-    sizes: dict[tuple[str, str], list[int]] = defaultdict(list)
-    for capacity in capacities.values():
+    places: dict[tuple[str, str], list[int]] = defaultdict(list)
+    sizes: dict[str, list[tuple[int, int]]] = defaultdict(list)
+    for _, capacity in sorted(capacities.items()):
         size, selector = capacity.largest_volume_bytes, topology_of(capacity)
         if size is None or selector is None:
             continue
-        room = classes[capacity.storage_class_name]
+        name = capacity.storage_class_name
+        room, place = classes[name], len(sizes[name])
+        sizes[name].append((min(size, _MOST_BYTES), to_amount(parse_or(capacity.capacity or 0, 0))))
         rule = selector.rules[0] if len(selector.rules) == 1 else None
         if rule is not None and rule.operator == "In":
             room.keyed.setdefault(rule.key, KeyedRoom()).values.add(sorted(rule.values))
-            sizes[capacity.storage_class_name, rule.key] += [size] * len(rule.values)
+            places[name, rule.key] += [place] * len(rule.values)
         else:
-            room.others.append((selector, size))
-    for (name, key), column in sizes.items():
-        classes[name].keyed[key].sizes = np.array(column, np.int64)
+            room.others.append((selector, place))
+    for (name, key), column in places.items():
+        classes[name].keyed[key].places = np.array(column, np.int64)
+    for name, pairs in sizes.items():
+        classes[name].sizes, classes[name].amounts = np.array(pairs, np.int64).T.copy()
     return dict(classes)
 
 
@@ -176,6 +207,24 @@ class PodVolumes(msgspec.Struct):
             return row if row < len(self.codes) else None
         found = np.flatnonzero(self.rows == row)
         return int(found[0]) if len(found) else None
+
+    def at(self, rows: Rows, height: int) -> "PodVolumes | None":
+        """The outcome for some of the rows of a table of this height; None: not all of its rows were asked about."""
+        if not isinstance(self.rows, slice) or len(self.codes) != height:
+            return None
+        if isinstance(rows, slice):
+            return self if rows == self.rows else None
+        choices = [
+            VolumeChoice(
+                choice.claim,
+                choice.shelf,
+                choice.kept,
+                choice.by_place,
+                rows if choice.place_of is None else choice.place_of[rows],
+            )
+            for choice in self.choices
+        ]
+        return PodVolumes(rows, self.version, self.codes[rows], choices, self.settled)
 
     def bindings(self, index: int) -> list[tuple[PersistentVolume, PersistentVolumeClaim]]:
         """The existing volumes of a row, each with the claim that would get it."""
@@ -264,9 +313,6 @@ def _class_of(context: SchedulingContext, claim: PersistentVolumeClaim) -> Stora
 # StorageCapacityScoring).
 
 
-Ints = NDArray[np.int64]
-
-
 def utilization(requested: Ints, capacity: Ints) -> Ints:
     """Percent, rounded down; more than there is counts as all of it.
 
@@ -279,7 +325,11 @@ def utilization(requested: Ints, capacity: Ints) -> Ints:
 
 
 def score_volumes(
-    context: SchedulingContext, found: PodVolumes, rows: Rows, shape: Sequence[tuple[int, int]]
+    context: SchedulingContext,
+    room: ReportedRoom,
+    found: PodVolumes,
+    rows: Rows,
+    shape: Sequence[tuple[int, int]],
 ) -> Scores:
     """By the volumes that exist; on nodes where all have to be provisioned, by the capacity that drivers report.
 
@@ -290,7 +340,7 @@ def score_volumes(
     has_bindings = np.zeros(count, np.bool_)
     for choice in found.choices:
         has_bindings |= choice.ranks != NONE
-    static, dynamic = _bound_by_class(found, count), _made_by_class(context, found, rows, count)
+    static, dynamic = _bound_by_class(found, count), _made_by_class(context, room, found, rows)
     scores, counted = [], []
     for name in sorted({*static, *dynamic}):
         empty = np.zeros(count, np.int64), np.zeros(count, np.int64), np.zeros(count, np.bool_)
@@ -317,47 +367,27 @@ def _bound_by_class(found: PodVolumes, count: int) -> _Sums:
         name = choice.claim.class_name
         requested, capacity, counts = sums.setdefault(name, _nothing(count))
         is_bound = choice.ranks != NONE
-        sizes = np.array([to_amount(volume.capacity_nano) for volume in choice.shelf.volumes] or [0], np.int64)
         kept = to_amount(choice.kept.capacity_nano) if choice.kept is not None else 0
         on_shelf = is_bound & (choice.ranks >= 0)
         requested += is_bound * to_amount(choice.claim.request_nano)
-        capacity += np.where(on_shelf, sizes[np.where(on_shelf, choice.ranks, 0)], is_bound * kept)
+        offered = is_bound * np.int64(kept)
+        offered[on_shelf] = choice.shelf.amounts[choice.ranks[on_shelf]]
+        capacity += offered
         counts |= is_bound
     return sums
 
 
-def _made_by_class(context: SchedulingContext, found: PodVolumes, rows: Rows, count: int) -> _Sums:
+def _made_by_class(context: SchedulingContext, reported: ReportedRoom, found: PodVolumes, rows: Rows) -> _Sums:
     """Sums over the claims that would be provisioned; classes whose drivers report nothing are left out."""
     sums: _Sums = {}
     for claim in [*found.settled, *(choice.claim for choice in found.choices)]:
-        room = _room_for(context, claim, rows, count)
-        requested, capacity, counts = sums.setdefault(claim.class_name, _nothing(count))
+        room = reported.capacity_for(context, claim, rows)
+        requested, capacity, counts = sums.setdefault(claim.class_name, _nothing(len(room)))
         is_known = room >= 0
         requested += is_known * to_amount(claim.request_nano)
         capacity[is_known] = room[is_known]
         counts |= is_known
     return {name: each for name, each in sums.items() if each[2].any()}
-
-
-def _room_for(context: SchedulingContext, claim: PersistentVolumeClaim, rows: Rows, count: int) -> Ints:
-    """For each row the capacity of the first report, by name, that has room for the claim's volume; -1: none.
-
-    Reports are written in reverse order of their names, so that the first one stands where several match.
-    """
-    storage = context.cluster.storage
-    storage_class = storage.classes.get(claim.class_name)
-    driver = storage.drivers.get(storage_class.provisioner) if storage_class is not None else None
-    room = np.full(count, -1, np.int64)
-    if driver is None or not driver.spec.storage_capacity:
-        return room
-    for key in sorted(storage.capacities, reverse=True):
-        report = storage.capacities[key]
-        size, selector = report.largest_volume_bytes, topology_of(report)
-        if report.storage_class_name != claim.class_name or size is None or selector is None:
-            continue
-        if size >= to_int(claim.request_nano):
-            room[match_selector(context.nodes, selector, rows)] = to_amount(parse(report.capacity or 0))
-    return room
 
 
 def _nothing(count: int) -> tuple[Ints, Ints, NDArray[np.bool_]]:

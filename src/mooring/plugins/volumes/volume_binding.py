@@ -150,13 +150,14 @@ class VolumeBinding(PreFilterPlugin, VolumePlugin, PreScorePlugin, ScorePlugin, 
         return None if self._scores else SKIP
 
     def score(self, context: SchedulingContext, rows: Rows) -> Scores | None:
-        """0 for all nodes if the pod has no delayed claims. Looks again, because the rows that passed are others than
-        Filter was asked about."""
+        """0 for all nodes if the pod has no delayed claims. Looks again if Filter was not asked about all rows."""
         state = self._state(context)
         if state is None or not state.claims.delayed:
             return None
-        found = self._finder.find(context, state.claims.delayed, rows)
-        return score_volumes(context, found, rows, self._shape)
+        found = None if state.volumes is None else state.volumes.at(rows, context.nodes.height)
+        if found is None:
+            found = self._finder.find(context, state.claims.delayed, rows)
+        return score_volumes(context, self._finder.room, found, rows, self._shape)
 
     # ---- the node that was chosen
 
