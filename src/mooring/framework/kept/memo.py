@@ -328,16 +328,11 @@ class ShapeMemo:
         return best
 
     def grouped(self, nodes: NodeTable, groups: RowGroups, first: First, kept: Integers) -> GroupedRows | None:
-        """The rows by group, up to date; None: they are not followed yet, or there are too many groups. `first` and `kept`
-        are what `first_rejections` and `score_sum` have returned.
-
-        Hot: groups are followed from the second pod in a row that asks for them, because pods of one shape may have
-        other labels each, and then every attempt would group all rows.
-        """
+        """The rows by group, up to date; None: they are not followed at the moment. `first` and `kept` are what
+        `first_rejections` and `score_sum` have returned."""
         grouped = self._grouped
         if grouped is None or not grouped.are_for(nodes, groups):
-            self._grouped = GroupedRows(nodes, groups)
-            return None
+            grouped = self._grouped = GroupedRows(nodes, groups)
         return grouped if grouped.refresh(first, kept) else None
 
     def _combine_sum(self, nodes: NodeTable, sources: list[Integers]) -> Integers:
