@@ -138,7 +138,8 @@ def test_decisions_are_those_of_a_pass_over_all_rows(step: int, tie_break: TieBr
             labels = {"half": "ab"[number % 2], HOST: name}
             cluster.nodes.put_node(a_node(name, cpu=str(4 + number % 3), labels=labels))
         chosen = []
-        with mock.patch.multiple(best_rows, BLOCK=4), mock.patch.object(memo, "LEAST_ROWS", least_rows):
+        blocks = mock.patch.multiple(best_rows, BLOCK=4)
+        with blocks, mock.patch.multiple(memo, LEAST_ROWS=least_rows, LEAST_ROWS_BY_NAME=least_rows):
             for turn in range(40):
                 if turn == 20:
                     cluster.nodes.remove_node("n05")

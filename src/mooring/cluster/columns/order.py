@@ -7,6 +7,8 @@ Upstream's node tree does the latter, so that a search which stops early has see
 from bisect import bisect_left
 from collections.abc import Mapping
 from functools import lru_cache
+from itertools import islice
+from operator import lt
 
 import numpy as np
 from numpy.typing import NDArray
@@ -83,7 +85,11 @@ class NodeOrder:
             known = {name: row for name, row in row_book.items() if name in self._zone_of}
         names, rows = list(known), np.fromiter(known.values(), np.intp, len(known))
         # Hot: to sort places, instead of names that are looked up then, takes half of the time for 400,000 nodes.
-        places = np.array(sorted(range(len(names)), key=names.__getitem__), np.intp)
+        # As a rule they are in order, and to see that takes 3 of the 25 ms for 100,000 nodes.
+        if all(map(lt, names, islice(names, 1, None))):
+            places = np.arange(len(names))
+        else:
+            places = np.array(sorted(range(len(names)), key=names.__getitem__), np.intp)
         self._by_name, self._names = rows[places], (names, places)
 
     def _sort_in(self, changed: Mapping[str, None], row_book: Mapping[str, int]) -> None:

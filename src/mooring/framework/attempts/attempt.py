@@ -368,7 +368,8 @@ class Attempt(PrePoints):
             return ScoreCard(rows, totals, added=added)
         if first is not None and kept_sum is kept:
             is_all = feasible.count == len(first)
-            best = self._memo.best_rows(context.nodes, kept, None if is_all else first)
+            is_by_name = is_all and goes_by_name and context.nodes.is_named_by_row()
+            best = self._memo.best_rows(context.nodes, kept, None if is_all else first, is_by_name)
             if best is not None:
                 return MaskedTotals(best.totals, added, feasible.count, best)
         totals = feasible.mask(kept_sum, is_own=kept_sum is not kept)

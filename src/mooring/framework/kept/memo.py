@@ -17,7 +17,7 @@ from mooring.cluster.columns.kernels import Integers
 from mooring.cluster.nodes.table import NodeTable
 from mooring.framework.contract.context import KeptValues, SchedulingContext
 from mooring.framework.contract.points import Plugin, Rows
-from mooring.framework.kept.best_rows import LEAST_ROWS, BestRows, PassedCount
+from mooring.framework.kept.best_rows import LEAST_ROWS, LEAST_ROWS_BY_NAME, BestRows, PassedCount
 from mooring.framework.kept.feasible import DEAD, PASSED, First
 from mooring.framework.kept.part_memo import (
     PRE_FILTER,
@@ -324,26 +324,24 @@ class ShapeMemo:
         passed.refresh(nodes, first, self._are_rejections_by_row())
         return passed.count
 
-    def best_rows(self, nodes: NodeTable, totals: Integers, first: First | None) -> BestRows | None:
+    def best_rows(
+        self, nodes: NodeTable, totals: Integers, first: First | None, is_by_name: bool = False
+    ) -> BestRows | None:
         """Finds the best row in what `score_sum` has returned, of all or of those that passed in what `first_rejections` has
-        returned; None: the table is too small for that to pay."""
-        if nodes.height <= LEAST_ROWS:
+        returned; None: the table is too small for that to pay. `is_by_name` says that the first of the best rows is wanted,
+        and that all rows passed."""
+        if nodes.height <= (LEAST_ROWS_BY_NAME if is_by_name and totals.itemsize == 2 else LEAST_ROWS):
             return None
         best = self._best = self._best or BestRows()
         best.refresh(nodes, totals, first)
         return best
 
     def grouped(self, nodes: NodeTable, groups: RowGroups, first: First, kept: Integers) -> GroupedRows | None:
-        """The rows by group, up to date; None: they are not followed yet, or there are too many groups. `first` and `kept`
-        are what `first_rejections` and `score_sum` have returned.
-
-        Hot: groups are followed from the second pod in a row that asks for them, because pods of one shape may have
-        other labels each, and then every attempt would group all rows.
-        """
+        """The rows by group, up to date; None: they are not followed at the moment. `first` and `kept` are what
+        `first_rejections` and `score_sum` have returned."""
         grouped = self._grouped
         if grouped is None or not grouped.are_for(nodes, groups):
-            self._grouped = GroupedRows(nodes, groups)
-            return None
+            grouped = self._grouped = GroupedRows(nodes, groups)
         return grouped if grouped.refresh(first, kept) else None
 
     def _combine_sum(self, nodes: NodeTable, sources: list[Integers]) -> Integers:

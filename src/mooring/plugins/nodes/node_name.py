@@ -6,9 +6,10 @@ import numpy as np
 
 from mooring.framework.contract.context import SchedulingContext
 from mooring.framework.contract.events import NODE, Action, ClusterEvent, Registration
-from mooring.framework.contract.points import Codes, FilterPlugin, NodeNames, PreFilterPlugin, Rows
+from mooring.framework.contract.points import Codes, FilterPlugin, NodeNames, PreFilterPlugin, Reads, Rows, reads
 from mooring.framework.contract.status import Rejection, final
 from mooring.model.pod import Pod
+from mooring.model.shape import PodPart
 
 
 class NodeName(PreFilterPlugin, FilterPlugin):
@@ -26,9 +27,11 @@ class NodeName(PreFilterPlugin, FilterPlugin):
         """Pods without a node name are not asked about at all, which is nearly all of them."""
         return bool(pod.spec.node_name)
 
+    @reads(Reads.CLUSTER, PodPart.NODE_SELECTION)
     def pre_filter(self, context: SchedulingContext) -> NodeNames:
-        """Keep all other nodes out of the attempt, so that preemption looks at none of them. Without `@reads`, as
-        `filter`."""
+        """Keep all other nodes out of the attempt, so that preemption looks at none of them. Nothing is kept, as for
+        `filter`. Hot: it never skips, so any part may be named for that, and without one each new shape would have a memo for
+        the whole of it: 5 µs."""
         return NodeNames(frozenset((context.pod.spec.node_name,)))
 
     def filter(self, context: SchedulingContext, rows: Rows) -> Codes | None:

@@ -20,7 +20,7 @@ from mooring.cluster.nodes.table import NodeTable
 from mooring.framework.contract.context import SchedulingContext
 from mooring.framework.contract.points import Codes, Rows, Scores
 from mooring.framework.contract.status import PluginError
-from mooring.model.quantity import parse, to_amount, to_int
+from mooring.model.quantity import parse_or, to_amount, to_int
 from mooring.model.selectors import LabelRule, Selector, SelectorError, compile_selector
 from mooring.model.storage import (
     CSIStorageCapacity,
@@ -171,7 +171,7 @@ def _by_class(capacities: dict[str, CSIStorageCapacity]) -> dict[str, ClassRepor
     for _, report in sorted(capacities.items()):
         size, selector = report.largest_volume_bytes, topology_of(report)
         if size is not None and selector is not None:
-            capacity = to_amount(parse(report.capacity or 0))
+            capacity = to_amount(parse_or(report.capacity or 0, 0))
             usable[report.storage_class_name].append((min(size, MOST_BYTES), capacity, selector))
     return {name: _index(reports) for name, reports in usable.items()}
 
