@@ -42,8 +42,8 @@ class PassedCount:
         """How many passed."""
 
     def refresh(self, nodes: NodeTable, first: First, by_row: bool) -> None:
-        """Follow a column of kept first rejections, which changes only on rows that the table notes as touched. `by_row`: also
-        where a node comes or goes."""
+        """Follow a column of kept first rejections, which changes only on rows that the table notes as touched. `by_row`:
+        also where a node comes or goes."""
         if first is not self._first:
             self._at.forget()
             self._first = first

@@ -47,8 +47,8 @@ class SpreadConstraint(msgspec.Struct, frozen=True, dict=True):
 
     @lazy
     def predicate(self) -> PodPredicate | None:
-        """Which pods count. Parity: an empty selector matches every pod but counts none. Hot: an attempt asks three times, and
-        tallies are looked up faster by the same object."""
+        """Which pods count. Parity: an empty selector matches every pod but counts none. Hot: an attempt asks three times,
+        and tallies are looked up faster by the same object."""
         return None if self.selector.is_empty else PodPredicate(self.selector, frozenset((self.namespace,)))
 
 
