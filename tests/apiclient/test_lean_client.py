@@ -165,7 +165,11 @@ def test_a_turn_that_was_given_to_one_who_gives_up_goes_on(is_served: bool) -> N
         gate = Gate()
         async with a_recorder(gate.answer) as recorder:
             server = recorder.url if is_served else nowhere()
-            async with a_turn_taking_client(server, when_over=lambda: second.cancel()) as client:
+
+            def give_up() -> None:
+                second.cancel()
+
+            async with a_turn_taking_client(server, when_over=give_up) as client:
                 first, second, third = (asyncio.create_task(client.send("POST", f"/{n}", b"")) for n in range(3))
                 gate.is_open.set()
                 outcomes = await asyncio.gather(first, third, return_exceptions=True)

@@ -382,7 +382,8 @@ def test_another_process_that_comes_between(home: Path, monkeypatch: pytest.Monk
         if not options.get("uri"):  # to write, after all was read
             monkeypatch.undo()
             query(home, "UPDATE facts SET value = value + 1 WHERE name = 'commit'")
-        return connect(path, **options)
+        database: sqlite3.Connection = connect(path, **options)
+        return database
 
     monkeypatch.setattr(sqlite3, "connect", late)
     with pytest.raises(JournalError, match="another process has just used this directory; try again$"):

@@ -15,7 +15,7 @@ from mooring.serve.pages import pages as zpages
 RECORDS: list[tuple[ModuleType, str]] = [
     (api_writer, "WriteClients"),
     (binder, "BindOutcome"),
-    (dry_run, "_Opinion _TiedNodes DrySender"),
+    (dry_run, "_Opinion TiedNodes DrySender"),
     (access, "CallingUser Caller Permission AccessSettings"),
     (answers, "PageRequest PageReply"),
     (pages, "Check Health HealthPage Sources"),

@@ -76,9 +76,9 @@ def test_the_clock_is_that_of_the_fence() -> None:
 def test_the_client_of_the_lease_says_so_and_gives_up_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
     bounds: list[Limits] = []
 
-    def noted(*settings: Any, limits: Limits) -> ApiClient:
+    def noted(access: ConnectionSettings, user_agent: str, qps: float, burst: int, *, limits: Limits) -> ApiClient:
         bounds.append(limits)
-        return ApiClient(*settings, limits=limits)
+        return ApiClient(access, user_agent, qps, burst, limits=limits)
 
     monkeypatch.setattr(leader_elector, "ApiClient", noted)
 

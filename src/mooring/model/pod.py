@@ -73,14 +73,9 @@ class Pod(KubeObject, dict=True, gc=True):
         and created again under the same name is another pod."""
         return self.metadata.uid or self.key
 
-    @property
-    def shared_spec(self) -> "SharedSpec | None":
-        """What its spec has in common with other pods, if that is known."""
-        return self.__dict__.get("shared_spec")
-
     @lazy
     def shape(self) -> PodShape:
-        shared = self.shared_spec
+        shared = shared_spec_of(self)
         return _interned_shape(self) if shared is None else shared.shape_of(self)
 
     @lazy
@@ -153,6 +148,11 @@ class Pod(KubeObject, dict=True, gc=True):
         """Give `pod` all values that are computed so far."""
         pod.__dict__.update(self.__dict__)
         return pod
+
+
+def shared_spec_of(pod: Pod) -> "SharedSpec | None":
+    """The spec that a pod has in common with other pods, if that is known."""
+    return pod.__dict__.get("shared_spec")
 
 
 def _interned_shape(pod: Pod) -> PodShape:

@@ -1,4 +1,4 @@
-"""What the nodes of a cluster really use beside what is requested, and how much of the idle part pods can get."""
+"""Real use of the nodes of a cluster beside what is requested, and how much of the idle part pods can get."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -18,7 +18,7 @@ if TYPE_CHECKING:  # it imports a client for HTTP, which most questions do not n
 
 
 class IdleCapacity(Form, frozen=True):
-    """What nodes have of a resource, what is requested of it and what is in use. Amounts are in the units of the resource:
+    """Capacity of nodes for a resource, what is requested of it and what is in use. Amounts are in the units of the resource:
     cpu in milli, memory in bytes."""
 
     resource: str

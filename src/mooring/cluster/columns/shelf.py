@@ -56,7 +56,7 @@ class Shelf:
         self.offered: NDArray[np.bool_] = np.zeros(0, np.bool_)
         """Whether the volume can still be had."""
         self.amounts: NDArray[np.int64] = np.zeros(0, np.int64)
-        """What the volume holds."""
+        """Size of the volume."""
         self.facts: Codes = np.zeros(0, np.int64)
         """Code of what a claim compares besides size and nodes: a position in `fact_book`."""
         self.fact_book: dict[Facts, int] = {}

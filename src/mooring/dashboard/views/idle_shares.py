@@ -55,7 +55,7 @@ def idle_shares(table: NodeTable, pods: Sequence[Pod], in_use: NodesInUse) -> Sl
 
 
 def _used_by_row(table: NodeTable, rows: NDArray[np.intp], amounts: Floats) -> dict[str, Floats]:
-    """What each row uses, by resource; NaN where that is not known. Rows that the table no longer has are left out."""
+    """Use of each row, by resource; NaN where that is not known. Rows that the table no longer has are left out."""
     used = np.full((len(MAIN), table.height), np.nan)
     there = rows < table.height
     used[:, rows[there]] = amounts.reshape(-1, len(MAIN))[there].T

@@ -23,7 +23,7 @@ BLOCK = 1024
 LEAST_ROWS = 16 * BLOCK
 """Up to so many rows a pass over all of them takes less time (2 µs) than to follow what changed (4 µs)."""
 LEAST_ROWS_BY_NAME = 256 * BLOCK
-"""The same where all rows passed, are in the order of their names, and the lowest name wins: then the pass only looks for the
+"""As above where all rows passed, are in the order of their names, and the lowest name wins: then the pass only looks for the
 first of the highest 16-bit totals, which takes 1.7 µs for 100,000 rows, and 4 for 260,000."""
 
 _UNKNOWN = -1

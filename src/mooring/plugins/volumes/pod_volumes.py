@@ -39,7 +39,7 @@ from mooring.rules.volume_rules import can_provision
 Mask = NDArray[np.bool_]
 Ints = NDArray[np.int64]
 MOST_BYTES = (1 << 63) - 1
-"""What a column holds; a quantity may be larger."""
+"""The largest number that a column holds; a quantity may be larger."""
 
 
 def match_topologies(nodes: NodeTable, terms: list[TopologyTerm] | None, rows: Rows) -> Mask:
@@ -65,12 +65,12 @@ class KeyedReports(msgspec.Struct):
 
 
 class ClassReports(msgspec.Struct):
-    """What drivers report for one storage class, numbered in the order of the names of the CSIStorageCapacity objects."""
+    """Reports of drivers for one storage class, numbered in the order of the names of the CSIStorageCapacity objects."""
 
     largest: Ints
     """The largest volume that can be made, in bytes."""
     capacities: Ints
-    """What there is in all, as amounts, and -1 for `none`."""
+    """Capacities of all reports, as amounts, and -1 for `none`."""
     keyed: dict[str, KeyedReports]
     """By label key."""
     others: list[tuple[int, Selector]]
@@ -130,7 +130,7 @@ class ReportedCapacity:
         return reports.capacities[first]
 
     def _of_class(self, context: SchedulingContext, name: str) -> ClassReports | None:
-        """What CSI drivers report for a storage class; None if there is no report. The reports are read again after
+        """Reports of CSI drivers for a storage class; None if there is no report. The reports are read again after
         any of them changed."""
         storage = context.cluster.storage
         made_of = (storage, storage.capacity_version)
@@ -213,7 +213,7 @@ class PodVolumes(msgspec.Struct):
     """Claims that have a selected node: a provisioner is at work on them there."""
 
     def on(self, rows: Rows, height: int) -> "PodVolumes | None":
-        """The same for some of the rows; None if one was not asked about. What a row has depends on no other."""
+        """Volumes for some of the rows; None if one was not asked about. What a row has depends on no other."""
         places = np.full(height, -1, np.intp)
         places[self.rows] = np.arange(len(self.codes))
         asked = places[rows]

@@ -193,7 +193,7 @@ class VolumeBinding(PreFilterPlugin, VolumePlugin, PreScorePlugin, ScorePlugin, 
         return None
 
     def _volumes(self, context: SchedulingContext, state: BindingState, rows: Rows) -> PodVolumes:
-        """What Filter found on these rows; looked for again if volumes changed, or if Filter was not asked about all."""
+        """Findings of Filter on these rows; looked for again if volumes changed, or if Filter was not asked about all."""
         found = state.volumes
         if found is not None and found.version == context.cluster.storage.version:
             some = found.on(rows, context.nodes.height)

@@ -57,7 +57,7 @@ class ObserverRecorder(RunRecorder):
     @property
     def path(self) -> Path:
         """The folder of this run."""
-        return self._files.path
+        return self.files.path
 
     @property
     def known_count(self) -> int:
@@ -107,7 +107,7 @@ class ObserverRecorder(RunRecorder):
         def encode() -> bytes:
             return block_of((ADDED, 0, (), *whole_object(ObjectAdded(item), conceal)) for item in objects)
 
-        self._files.write(encode)
+        self.files.write(encode)
 
 
 def _order(item: KubeObject) -> int:
