@@ -16,6 +16,7 @@ from mooring.framework.attempts.leave_room import verdicts_with
 from mooring.framework.attempts.refiltering import codes_beside, crowd_beside
 from mooring.framework.kept.asking import AttemptError
 from mooring.plugins.affinity.inter_pod_affinity import InterPodAffinity
+from mooring.plugins.affinity.spread_counts import TOO_SKEWED
 
 ZONE, HOST = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
 
@@ -80,6 +81,36 @@ def test_rows_are_closed_as_if_each_were_asked_about_alone(
         codes = [int(verdicts.codes[int(at)][row]) if at != 127 else 0 for row, at in enumerate(verdicts.first)]
         found.append((verdicts.first.tolist(), codes))
     assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("most", [1, 2, 3])
+@pytest.mark.parametrize("promised", [1, 2, 3])
+@pytest.mark.parametrize("there", [0, 1, 2])
+@pytest.mark.parametrize("elsewhere", [0, 1, 3])
+def test_a_row_closes_when_one_more_pod_would_be_beyond_the_skew(
+    most: int, promised: int, there: int, elsewhere: int
+) -> None:
+    """Two zones with a node each: the promised pods go to the first. One pod at a time decides at the threshold."""
+    world = GangWorld()
+    for name, zone in (("n0", "x"), ("n1", "y")):
+        world.driver.create(a_node(name, labels={HOST: name, ZONE: zone}))
+    cluster = world.core.cluster
+    for node, count in (("n0", there), ("n1", elsewhere)):
+        for number in range(count):
+            world.driver.create(a_pod(f"{node}-{number}", nodeName=node, labels={"app": "a"}))
+    for number in range(promised):
+        about = {"priority": 5, "labels": {"app": "a"}, "metadata": {"uid": f"uid-{number}"}}
+        cluster.nominated.promise(a_pod(f"p{number}", **about), "n0")
+    pod = a_pod(
+        "new", priority=5, labels={"app": "a"}, metadata={"uid": "new"}, **a_rule("spread", "a", ZONE, most, None)
+    )
+    attempt = world.core.runners["default-scheduler"].open(pod, cluster, 1)
+    attempt.pre_filter()
+    found = codes_beside(attempt, cluster.nominated)
+    assert found is not None
+    counted = there + promised
+    is_closed = counted + 1 - min(counted, elsewhere) > most
+    assert [codes.tolist() for codes in found.values() if codes.any()] == ([[TOO_SKEWED, 0]] if is_closed else [])
 
 
 @pytest.mark.parametrize("answer", [np.zeros(1, np.int8), np.zeros(9, np.int64), ValueError("oh no")])
