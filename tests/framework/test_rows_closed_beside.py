@@ -99,7 +99,7 @@ def test_a_row_closes_when_one_more_pod_would_be_beyond_the_skew(
         for number in range(count):
             world.driver.create(a_pod(f"{node}-{number}", nodeName=node, labels={"app": "a"}))
     for number in range(promised):
-        about = {"priority": 5, "labels": {"app": "a"}, "metadata": {"uid": f"uid-{number}"}}
+        about: dict[str, Any] = {"priority": 5, "labels": {"app": "a"}, "metadata": {"uid": f"uid-{number}"}}
         cluster.nominated.promise(a_pod(f"p{number}", **about), "n0")
     pod = a_pod(
         "new", priority=5, labels={"app": "a"}, metadata={"uid": "new"}, **a_rule("spread", "a", ZONE, most, None)
