@@ -3,7 +3,7 @@
 from queue_rig import PROFILE, a_gate, a_pending, a_profile
 
 from mooring.queue.entry import QueueCounters, new_entry
-from mooring.queue.places import Gates
+from mooring.queue.gates import Gates
 from recording_caller import RecordingCaller
 
 

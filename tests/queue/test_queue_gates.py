@@ -5,7 +5,7 @@ from queue_rig import GATES_ELIMINATED, NODE_LABEL, PROFILE, FakeGate, a_gate, a
 from mooring.framework.contract.status import PluginError
 from mooring.model.pod import Pod
 from mooring.queue.entry import QueueCounters, new_entry
-from mooring.queue.places import Gates
+from mooring.queue.gates import Gates
 from recording_caller import RecordingCaller
 
 

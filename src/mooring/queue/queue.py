@@ -41,11 +41,12 @@ from mooring.queue.entry import (
     QueueListeners,
     new_entry,
 )
+from mooring.queue.gates import Gates
 from mooring.queue.group_queue import GroupQueue, Outcome
 from mooring.queue.hints import HintMap, Hints, NamedPods, ObservedEvent, QueueingStrategy, pod_events
 from mooring.queue.in_flight import InFlight
 from mooring.queue.nominations import Lookup, Nominations
-from mooring.queue.places import BACKOFF_COMPLETE, WORDS, Gates, Places, order_of, taken
+from mooring.queue.places import BACKOFF_COMPLETE, WORDS, Places, order_of, taken
 from mooring.queue.queue_log import QueueLog
 from mooring.queue.queue_views import QueueViews
 from mooring.queue.unschedulable_pods import UnschedulablePods

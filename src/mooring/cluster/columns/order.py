@@ -34,9 +34,9 @@ class NodeOrder:
         """The names of `_by_name`, or some names with their places in this order: as a rule no node comes or goes then."""
         self._changed: dict[str, None] | None = None
         """The names that came or went since `name_rank` was made. None: it never was."""
-        self.ranked_rows = 0
+        self._ranked_rows = 0
         """How many rows `name_rank` was made for; 0: it is to be made anew."""
-        self.is_by_row = True
+        self._is_by_row = True
         """Whether the nodes have the same order by name as by row, as of the last `name_rank`."""
         self._round_robin: list[str] = []
         self._stale = False
@@ -51,7 +51,7 @@ class NodeOrder:
         self._note_change(name)
 
     def _note_change(self, name: str) -> None:
-        self.ranked_rows, self._stale = 0, True
+        self._ranked_rows, self._stale = 0, True
         if self._changed is not None:
             self._changed[name] = None
 
@@ -68,15 +68,15 @@ class NodeOrder:
 
     def name_rank(self, row_book: Mapping[str, int], capacity: int) -> NDArray[np.int64]:
         """For each row the position of its node among all node names, sorted."""
-        if self.ranked_rows != capacity:
+        if self._ranked_rows != capacity:
             if self._changed is None or len(self._changed) * _MANY > len(self._by_name):
                 self._sort_all(row_book)
             else:
                 self._sort_in(self._changed, row_book)
             self._rank = np.full(capacity, capacity, np.int64)
             self._rank[self._by_name] = np.arange(len(self._by_name))
-            self.is_by_row = bool((self._by_name[1:] > self._by_name[:-1]).all())
-            self.ranked_rows, self._changed = capacity, {}
+            self._is_by_row = bool((self._by_name[1:] > self._by_name[:-1]).all())
+            self._ranked_rows, self._changed = capacity, {}
         return self._rank
 
     def _sort_all(self, row_book: Mapping[str, int]) -> None:
@@ -112,6 +112,12 @@ class NodeOrder:
         ).astype(np.intp, copy=False)
         for name in came:
             names.insert(bisect_left(names, name), name)
+
+    def is_by_row(self, row_book: Mapping[str, int], capacity: int) -> bool:
+        """Whether the nodes have the same order by name as by row."""
+        if self._ranked_rows != capacity:
+            self.name_rank(row_book, capacity)
+        return self._is_by_row
 
     def rows_by_name(self, row_book: Mapping[str, int], capacity: int) -> NDArray[np.intp]:
         """The rows of all nodes, sorted by the names of their nodes."""

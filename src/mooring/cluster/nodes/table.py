@@ -334,9 +334,7 @@ class NodeTable:
 
     def is_named_by_row(self) -> bool:
         """Whether the nodes have the same order by name as by row."""
-        if self.order.ranked_rows != self.capacity:
-            self.name_rank()
-        return self.order.is_by_row
+        return self.order.is_by_row(self.row_book, self.capacity)
 
     def settle(self) -> None:
         """Called when an attempt begins: rows touched since the last one see the cluster as it is now."""
