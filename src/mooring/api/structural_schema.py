@@ -5,6 +5,7 @@ definition. Everything that asks about fields of a custom kind asks a `Schema`: 
 validation.
 """
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -364,3 +365,39 @@ def nodes_of(schema: Schema, path: str) -> Iterator[tuple[Schema, str]]:
     for inner, key in ((schema.items, "items"), (schema.entries, "additionalProperties")):
         if inner is not None:
             yield from nodes_of(inner, f"{path}.{key}")
+
+
+_PATH_TOKENS = re.compile(r"[.\[\]]|'.*?(?<!\\)'|'.*|[^.\[\]]+", re.DOTALL)
+_ESCAPED = re.compile(r"\\(.)", re.DOTALL)
+_ESCAPES = dict(zip("abfnrtv'\\", "\a\b\f\n\r\t\v'\\", strict=True))
+
+
+def field_path(schema: Schema, written: str) -> str | None:
+    """The path of a field below a node as errors show it; None: the node has no such field.
+
+    | written        | of fields | of a map |
+    | .a.b           | .a.b      | [a][b]   |
+    | .a['b.c']      | .a.b.c    | [a][b.c] |
+    """
+    shown, tokens = "", iter(_PATH_TOKENS.findall(written))
+    for token in tokens:
+        name = next(tokens, None)
+        if token == "[" and name is not None:
+            name = _unquoted(name) if next(tokens, None) == "]" else None
+        if token not in ("[", ".") or name is None:
+            return None
+        inner = schema.properties.get(name) if schema.properties else schema.entries
+        if inner is None:
+            return None
+        shown += f".{name}" if schema.properties else f"[{name}]"
+        schema = inner
+    return shown
+
+
+def _unquoted(token: str) -> str | None:
+    """The text in single quotes; None: it has none, or an escape that does not exist."""
+    if len(token) < 2 or token[0] != "'" or token[-1] != "'":
+        return None
+    if any(escaped not in _ESCAPES for escaped in _ESCAPED.findall(token[1:-1])):
+        return None
+    return _ESCAPED.sub(lambda found: _ESCAPES[found[1]], token[1:-1])

@@ -5,7 +5,7 @@ The value that a rule is about is `self`; `oldSelf` is the one before an update.
 expression with a misspelled field does not compile.
 """
 
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, NamedTuple
@@ -17,8 +17,9 @@ from mooring.api.api_errors import (
     field_invalid,
     field_required,
     field_too_many,
+    field_unsupported,
 )
-from mooring.api.structural_schema import RULES, Schema, nodes_of
+from mooring.api.structural_schema import RULES, Schema, field_path, nodes_of
 from mooring.cel.budget import Exceeded
 from mooring.cel.estimates import LengthsAt, multiplied
 from mooring.cel.expression import CompileFault, Expression, compile_expression
@@ -72,6 +73,8 @@ class Rule:
     expression: Expression
     message: Expression | None
     uses_old: bool
+    field_path: str
+    """The path that faults have below the node."""
 
     @property
     def has_optional_old(self) -> bool:
@@ -104,7 +107,8 @@ class RuleCompiler:
             message, _ = self._compiled(told, is_optional)
             if message.type not in (STRING, DYN):
                 raise CompileFault("messageExpression must evaluate to a string")
-        return Rule(written, expression, message, uses_old)
+        path = field_path(self.schema, str(written.get("fieldPath", ""))) or ""
+        return Rule(written, expression, message, uses_old, path)
 
     def _compiled(self, text: str, is_optional: bool) -> tuple[Expression, bool]:
         """The expression, and whether it uses `oldSelf`: it does if it does not compile without."""
@@ -130,20 +134,43 @@ class RuleCompiler:
 
 def rule_faults(schema: Schema, path: str) -> Iterator[Cause]:
     """The faults of the rules of a new schema: what is missing, expressions that do not compile, and those that may cost too
-    much, alone or together."""
-    types, lengths, costs, count = SchemaTypes(), SchemaLengths(), TotalCost(), 0
-    repetitions = dict(repetitions_of(schema))
-    for node, place in nodes_of(schema, path):
-        compiler = RuleCompiler(node, types, lengths.of(node))
+    much, alone or together. Parity: rules are compiled where neither the node nor one below it has other faults."""
+    nodes, faulty, count = [*nodes_of(schema, path)], [], 0
+    for node, place in nodes:
         for written, where in _written(node, place):
             count += 1
             if count > MAX_RULES:
                 yield field_too_many(path, str(count), f"must have at most {MAX_RULES} validation rules")
                 return
-            made = yield from _faults_of(written, where, compiler)
-            if made is not None:
-                times = repetitions[node]
-                yield from _cost_faults(made, where, lengths.most_in_a_request(node) if times is None else times, costs)
+            faults = [*_faults_of(written, where, node)]
+            yield from faults
+            faulty += [place for _ in faults]
+    sound = [each for each in nodes if not any(f"{place}.".startswith(f"{each[1]}.") for place in faulty)]
+    yield from _expression_faults(schema, path, sound)
+
+
+def _expression_faults(schema: Schema, path: str, nodes: Iterable[tuple[Schema, str]]) -> Iterator[Cause]:
+    """The faults of the expressions of some of the nodes, each with its path, in the order of `nodes_of`."""
+    types, lengths, costs = SchemaTypes(), SchemaLengths(), TotalCost()
+    repetitions = dict(repetitions_of(schema))
+    lists = [place for node, place in nodes_of(schema, path) if node.items is not None and not node.list_keys]
+    for node, place in nodes:
+        compiler = RuleCompiler(node, types, lengths.of(node))
+        unmatched = next((each for each in lists if place.startswith(f"{each}.")), None)
+        for written, where in _written(node, place):
+            try:
+                made = compiler.rule(written)
+            except CompileFault as fault:
+                yield field_invalid(f"{where}.rule", written, str(fault))
+                continue
+            times = repetitions[node]
+            yield from _cost_faults(made, where, lengths.most_in_a_request(node) if times is None else times, costs)
+            if made.uses_old and unmatched is not None:  # an item of such a list is not known again after an update
+                about = f"oldSelf cannot be used on the uncorrelatable portion of the schema within {unmatched}"
+                yield field_invalid(f"{where}.rule", written["rule"], about)
+            elif not made.uses_old and "optionalOldSelf" in written:
+                about = "may not be set if oldSelf is not used in rule"
+                yield field_invalid(f"{where}.optionalOldSelf", written["optionalOldSelf"], about)
     yield from costs.faults(path)
 
 
@@ -162,31 +189,30 @@ def _written(node: Schema, place: str) -> Iterator[tuple[Any, str]]:
         yield from ((rule, f"{place}.allOf[{j}].{RULES}[{i}]") for i, rule in rules)
 
 
-def _faults_of(written: Any, place: str, compiler: RuleCompiler) -> Generator[Cause, None, Rule | None]:
-    """Yields the faults of a rule, and returns the compiled rule; None if it does not compile."""
+def _faults_of(written: Any, place: str, node: Schema) -> Iterator[Cause]:
+    """The faults of a rule that show before it is compiled."""
     if not isinstance(written, dict) or not all(isinstance(value, str | bool) for value in written.values()):
         yield field_invalid(place, "", "must be an object with strings and booleans")
-        return None
-    rule, message = str(written.get("rule", "")).strip(), str(written.get("message", ""))
-    if not rule:
+        return
+    rule, message, field_name = (str(written.get(key, "")) for key in ("rule", "message", "fieldPath"))
+    if not rule.strip():
         yield field_required(f"{place}.rule", "rule is not specified")
-        return None
-    if "message" in written and not message.strip():
+    elif message and not message.strip():
         yield field_invalid(f"{place}.message", message, "must be non-empty if specified")
     elif "\n" in message.strip():
         yield field_invalid(f"{place}.message", message, "must not contain line breaks")
-    elif "\n" in rule and not message:
+    elif "\n" in rule.strip() and not message:
         yield field_required(f"{place}.message", "message must be specified if rule contains line breaks")
+    if written.get("messageExpression") and not str(written["messageExpression"]).strip():
+        yield field_required(f"{place}.messageExpression", "messageExpression must be non-empty if specified")
     if written.get("reason", _REASONS[0]) not in _REASONS:
-        yield Cause("FieldValueNotSupported", f"Unsupported value: {written['reason']}", f"{place}.reason")
-    try:
-        made = compiler.rule(written)
-    except CompileFault as fault:
-        yield field_invalid(f"{place}.rule", written, str(fault))
-        return None
-    if made.has_optional_old and not made.uses_old:
-        yield field_invalid(f"{place}.optionalOldSelf", True, "may not be set if oldSelf is not used in rule")
-    return made
+        yield field_unsupported(f"{place}.reason", written["reason"], _REASONS)
+    if field_name and not field_name.strip():
+        yield field_invalid(f"{place}.fieldPath", field_name, "must be non-empty if specified")
+    if "\n" in field_name:
+        yield field_invalid(f"{place}.fieldPath", field_name, "must not contain line breaks")
+    if field_name and field_path(node, field_name) is None:
+        yield field_invalid(f"{place}.fieldPath", field_name, "must be a valid path")
 
 
 # ---- evaluating
@@ -309,7 +335,7 @@ class _Evaluation:
                 field_invalid(path or "<nil>", _shown_type(value), f"{result.text} evaluating rule: {told}")
             )
         elif result is not True:
-            place = f"{path}{rule.written.get('fieldPath', '')}".removeprefix(".")
+            place = f"{path}{rule.field_path}".removeprefix(".")
             self.faults.append(_fault(rule, place or "<nil>", value, self._message(rule, variables)))
 
     def _evaluated(self, expression: Expression, variables: Mapping[str, Any]) -> Any:
