@@ -310,8 +310,8 @@ NAMED = {"type": "object", "properties": {"a": {"type": "string"}, "b.c": {"type
 @pytest.mark.parametrize("path", [".a", "['a']", "['b.c']", ".m.any", ".m['any']", ".m['it\\'s']"])
 def test_the_field_that_a_rule_blames(path: str) -> None:
     rule = {"rule": "self.a == 'x'", "fieldPath": path}
-    spec = {"type": "object", "properties": {"x": {**NAMED, "x-kubernetes-validations": [rule]}}}
-    spec["properties"]["x"]["properties"]["m"] = a_map({"type": "string"})
+    fields = {"a": {"type": "string"}, "b.c": {"type": "string"}, "m": a_map({"type": "string"})}
+    spec = {"type": "object", "properties": {"x": {**NAMED, "properties": fields, "x-kubernetes-validations": [rule]}}}
     api = with_definition(an_api(), with_spec(spec))
     shown = {".a": "a", "['a']": "a", "['b.c']": "b.c", ".m['it\\'s']": "m[it's]"}.get(path, "m[any]")
     (cause,) = ask(api, "POST", WIDGETS, a_widget(x={"a": "y"})).body["details"]["causes"]
@@ -353,6 +353,38 @@ def test_a_rule_with_a_fault_is_not_compiled(rule: dict[str, str], fault: str) -
     assert f"{X}.x-kubernetes-validations[0].{fault}" in said
     assert said.count("undefined field 'missing'") == 1
     assert "properties[spec].properties[y].x-kubernetes-validations[0].rule" in said
+
+
+UNCHECKED = "some validation rules were not checked because the object was invalid"
+
+
+@pytest.mark.parametrize("has_rule", [True, False])
+@pytest.mark.parametrize(
+    ("value", "is_blocking"),
+    [({"a": "z"}, True), ({"a": 7}, True), ({"b": "toolong"}, True), ({"c": 7}, True), ({"d": 9, "c": ""}, False)],
+)
+def test_rules_are_not_evaluated_for_an_object_that_they_cannot_rely_on(
+    has_rule: bool, value: dict[str, Any], is_blocking: bool
+) -> None:
+    """As kube-apiserver v1.37 answers: a value that is not of an enum blocks them too. Without rules there is nothing to say."""
+    rules = {"x-kubernetes-validations": [{"rule": "false", "message": "never"}]} if has_rule else {}
+    fields = {
+        "a": {"type": "string", "enum": ["x", "y"]},
+        "b": {"type": "string", "maxLength": 3},
+        "c": {"type": "string"},
+        "d": {"type": "integer", "maximum": 8},
+    }
+    x = {"type": "object", "properties": fields, "required": ["c"], **rules}
+    api = with_definition(an_api(), field(x))
+    said = message(api, "POST", WIDGETS, a_widget(x={"c": "", **value}))
+    assert (UNCHECKED in said, "never" in said) == (has_rule and is_blocking, has_rule and not is_blocking)
+
+
+def test_a_rule_that_cannot_be_evaluated_names_the_type() -> None:
+    cut = {"type": "string", "maxLength": 9, "x-kubernetes-validations": [{"rule": "self.substring(3) == ''"}]}
+    api = with_definition(an_api(), field(cut))
+    fault = "index out of range: 3 evaluating rule: self.substring(3) == ''"
+    assert f'spec.x: Invalid value: "string": {fault}' in message(api, "POST", WIDGETS, a_widget(x="ab"))
 
 
 def test_rules_of_maps_lists_and_names_that_must_be_escaped() -> None:

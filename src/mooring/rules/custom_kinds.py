@@ -16,7 +16,10 @@ from mooring.api.structural_schema import PRESERVE, Schema, known_part, nodes_of
 from mooring.rules.schema_expressions import SchemaRules, rule_faults
 from mooring.rules.schema_values import fill_defaults, pattern_fault, validate_value
 
-_BLOCKING = ("FieldValueRequired", "FieldValueTypeInvalid", "FieldValueTooLong", "FieldValueTooMany")
+_BLOCKING = (
+    *("FieldValueNotSupported", "FieldValueRequired", "FieldValueTooLong", "FieldValueTooMany"),
+    "FieldValueTypeInvalid",
+)
 """Faults after which rules are not evaluated: they rely on types, and on the limits of sizes."""
 _NOT_CHECKED = (
     "Invalid value: null: some validation rules were not checked because the object was invalid; correct the existing errors "
@@ -132,6 +135,8 @@ def _checks(
 
     def check(new: JsonObject, *old: JsonObject) -> list[Cause]:
         faults = validate_value(schema, new, *old)
+        if rules.is_empty:
+            return faults
         if any(fault.reason in _BLOCKING for fault in faults):
             return [*faults, Cause("FieldValueInvalid", _NOT_CHECKED, "<nil>")]
         return [*faults, *rules.faults(new, *old)]

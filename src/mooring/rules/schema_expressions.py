@@ -244,6 +244,7 @@ class SchemaRules:
 
     def __init__(self, schema: Schema) -> None:
         self._schema = schema
+        self.is_empty = not any(rule for node, place in nodes_of(schema, "") for rule in _written(node, place))
         self._tree: _RuleTree | None = None
         self._is_compiled = False
 
@@ -318,9 +319,9 @@ class _Evaluation:
             known = None if old is None else old.value
             if rule.has_optional_old:
                 known = NOTHING if old is None else Maybe(known, True)
-            self._judge(rule, {"self": new.value, "oldSelf": known}, new.raw, path)
+            self._judge(rule, {"self": new.value, "oldSelf": known}, new.raw, path, tree.schema.type)
 
-    def _judge(self, rule: Rule, variables: Mapping[str, Any], value: Any, path: str) -> None:
+    def _judge(self, rule: Rule, variables: Mapping[str, Any], value: Any, path: str, of_type: str) -> None:
         """Evaluate one rule, and tell what it finds."""
         told = str(rule.written.get("rule", "")).strip()
         result = self._evaluated(rule.expression, variables)
@@ -331,9 +332,7 @@ class _Evaluation:
             self.faults.append(Cause("FieldValueInvalid", f"Invalid value: {why}", path or "<nil>"))
             self.left = -1
         elif isinstance(result, Fault):
-            self.faults.append(
-                field_invalid(path or "<nil>", _shown_type(value), f"{result.text} evaluating rule: {told}")
-            )
+            self.faults.append(field_invalid(path or "<nil>", of_type, f"{result.text} evaluating rule: {told}"))
         elif result is not True:
             place = f"{path}{rule.field_path}".removeprefix(".")
             self.faults.append(_fault(rule, place or "<nil>", value, self._message(rule, variables)))
@@ -356,10 +355,6 @@ class _Evaluation:
         made = self._evaluated(rule.message, variables)
         is_good = isinstance(made, str) and made.strip() and "\n" not in made
         return made.strip() if is_good else rule.default_message()
-
-
-def _shown_type(value: Any) -> str:
-    return "object" if isinstance(value, dict) else "array" if isinstance(value, list) else type(value).__name__
 
 
 def _fault(rule: Rule, path: str, value: Any, why: str) -> Cause:
