@@ -366,7 +366,7 @@ UNCHECKED = "some validation rules were not checked because the object was inval
 def test_rules_are_not_evaluated_for_an_object_that_they_cannot_rely_on(
     has_rule: bool, value: dict[str, Any], is_blocking: bool
 ) -> None:
-    """As kube-apiserver v1.37 answers: a value that is not of an enum blocks them too. Without rules there is nothing to say."""
+    """As kube-apiserver v1.37 answers: a value that is not of an enum stops them too. Without rules nothing is said."""
     rules = {"x-kubernetes-validations": [{"rule": "false", "message": "never"}]} if has_rule else {}
     fields = {
         "a": {"type": "string", "enum": ["x", "y"]},
