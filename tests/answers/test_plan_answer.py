@@ -7,7 +7,7 @@ from written import Written, a_node, a_pod
 
 from mooring.answers.form.data_table import DataTable
 from mooring.answers.form.report_parts import BarPlot
-from mooring.answers.moves.simulated_drains import DrainedPod, NodeDrain
+from mooring.answers.moves.drain_trials import DrainedPod, NodeDrain
 from mooring.answers.plan import trials as trials_module
 from mooring.answers.plan.additions import AddedNodes, CheaperPlan, TriedOrders
 from mooring.answers.plan.offers import NodeOffer, read_offers

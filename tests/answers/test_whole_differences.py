@@ -10,8 +10,7 @@ from mooring.answers.form.report_parts import BarPlot, Unit
 from mooring.answers.form.utilisation import GroupUse, Utilisation
 from mooring.answers.trial.changing_cluster import BlockedPod, GonePod, PreemptedPod
 from mooring.answers.trial.workload_book import WorkloadName
-from mooring.answers.what_if.changed_groups import ChangedGroup, changed_groups, told_changes
-from mooring.answers.what_if.difference import WhatIf
+from mooring.answers.what_if.difference import ChangedGroup, WhatIf, changed_groups, told_changes
 from mooring.answers.what_if.difference_form import MovedPod, PendingPod, PlacedPod
 from mooring.sim.group_states import GroupState
 

@@ -2,8 +2,7 @@
 
 from collections.abc import Callable, Iterator
 
-from mooring.answers.form.answer import ClusterAnswer
-from mooring.answers.form.several_answers import AnsweredCluster, SeveralAnswers
+from mooring.answers.form.answer import AnsweredCluster, ClusterAnswer, SeveralAnswers
 from mooring.cli.answering import ClusterSource, own_output, tell_notes
 from mooring.cli.refusal import refuse
 from mooring.cli.terminal import LateBar

@@ -4,7 +4,7 @@ from typing import Any
 
 import click
 
-from mooring.answers.experiments.sweep import SweepOptions
+from mooring.answers.experiments.workers import SweepOptions
 from mooring.cli.answering import tell_notes
 from mooring.cli.options import file_option
 from mooring.cli.terminal import LateBar

@@ -17,11 +17,10 @@ from mooring.answers.compare.comparison import (
     PlacementDifference,
 )
 from mooring.answers.experiments.compared_run import RunInputs, RunResult
-from mooring.answers.experiments.figures import COMPARED, RunFigures, flat_figures
-from mooring.answers.experiments.placement_table import PlacementTable, unpack
+from mooring.answers.experiments.figures import COMPARED, PlacementTable, RunFigures, flat_figures, unpack
 from mooring.answers.experiments.results_file import RUN
 from mooring.answers.experiments.run_plan import RunPlan, UnusablePlan, plan_runs
-from mooring.answers.experiments.sweep import Sweep, SweepOptions, is_portable
+from mooring.answers.experiments.workers import Sweep, SweepOptions, is_portable
 from mooring.framework.config import ConfigError, KubeSchedulerConfiguration
 from mooring.framework.config.durations import parse_duration
 from mooring.inputs.arrivals import Arrival, read_arrivals

@@ -12,7 +12,7 @@ from mooring.answers.form.answer import AnswerPlot, AnswerTable, ClusterAnswer
 from mooring.answers.form.data_table import Columns, DataTable, attribute_table, data_table
 from mooring.answers.form.published import ADDED, Count, Form, Number
 from mooring.answers.form.report_parts import BarPlot
-from mooring.answers.moves.simulated_drains import NodeDrain
+from mooring.answers.moves.drain_trials import NodeDrain
 from mooring.answers.plan.additions import (
     NOT_TRIED,
     AddedNodes,

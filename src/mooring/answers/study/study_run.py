@@ -9,8 +9,7 @@ from typing import Any
 import msgspec
 
 from mooring.answers.experiments.compared_run import RunResult, run_once, use_now
-from mooring.answers.experiments.figures import RunFigures, WaitFigures
-from mooring.answers.experiments.placement_table import unpack
+from mooring.answers.experiments.figures import RunFigures, WaitFigures, unpack
 from mooring.answers.experiments.run_plan import RunPlan
 from mooring.answers.study.study_arrivals import arriving_pods, fitted
 from mooring.answers.study.study_bound import bound_of

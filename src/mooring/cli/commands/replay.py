@@ -10,9 +10,8 @@ import click
 from mooring.answers.compare.comparing import config_name
 from mooring.answers.compare.comparison import Comparison
 from mooring.answers.experiments.workers import RunFault
-from mooring.answers.recorded.open_loop import recorded_settings, would_have
 from mooring.answers.recorded.pod_story import PodStory, follow_pod
-from mooring.answers.recorded.replaying import ReplayAnswer
+from mooring.answers.recorded.replaying import ReplayAnswer, recorded_settings, would_have
 from mooring.answers.recorded.replaying import replay as replay_runs
 from mooring.cli.answering import ShownAnswer, own_output, shows_answer, tell_notes, warn
 from mooring.cli.options import config_file, configured, dashboard_port, enable_loaded, plugin_files, registry_with
