@@ -20,7 +20,7 @@ from mooring.cluster.change_log import Follower
 from mooring.cluster.cluster import Cluster
 from mooring.cluster.nodes.ranks import PodRanks
 from mooring.cluster.nodes.table import NodeTable
-from mooring.cluster.pods.group_tree import GroupName
+from mooring.cluster.pods.pod_groups import GroupName
 from mooring.framework.attempts.fit_errors import RejectedAttempt
 from mooring.framework.contract.context import CycleState, FitError, SchedulingContext
 from mooring.framework.contract.device_sharing import DeviceShares, DeviceSharing

@@ -20,8 +20,7 @@ from mooring.apiclient.client import ApiClient
 from mooring.apiclient.connection_settings import ConnectionSettings
 from mooring.apiclient.reflectors.mirror import MAX_GRAVES, Known, Mirror, is_later
 from mooring.apiclient.reflectors.reflector import WATCHED, Reflector, ReflectorOptions, Reflectors
-from mooring.apiclient.reflectors.watch_ends import advice
-from mooring.apiclient.reflectors.watch_lines import LineDecoder, MalformedObject
+from mooring.apiclient.reflectors.watch_streams import LineDecoder, MalformedObject, advice
 from mooring.apiclient.request_errors import ConnectionLost, Unreadable
 from mooring.apiclient.throttle import RetryBackoff, Timing
 from mooring.apiserver.server.http import HttpServer

@@ -9,7 +9,7 @@ from build import a_pod
 from device_building import a_claim, a_status, an_allocation, claiming
 from gangs import a_group, a_member
 from mooring.cluster.cluster import Cluster
-from mooring.cluster.pods.group_tree import GroupName
+from mooring.cluster.pods.pod_groups import GroupName
 from mooring.framework.contract.context import SchedulingContext
 from mooring.framework.contract.group_points import GroupFitError
 from mooring.framework.contract.intents import Intent, Write, WriteFault

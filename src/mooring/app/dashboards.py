@@ -13,7 +13,7 @@ from mooring.dashboard.serving.api_paths import DashboardParts
 from mooring.dashboard.serving.dashboard_handler import DashboardHandler, LoopbackServer
 from mooring.dashboard.timeline.recorded_decisions import OnProgress, read_decisions
 from mooring.dashboard.timeline.time_line import RecordedTimeLine, RecordingSource
-from mooring.dashboard.views.idle_shares import NodesInUse
+from mooring.dashboard.views.node_map import NodesInUse
 from mooring.framework.profile.registry import Registry
 from mooring.inputs.offers.price_list import PriceList
 from mooring.kit.process import run_event_loop

@@ -6,8 +6,7 @@ It is made before the scheduler, because the scheduler is built with what takes 
 from collections.abc import Callable
 
 from mooring.dashboard.interfaces import Program, SourceFacts
-from mooring.dashboard.views.pod_stories import PodStories
-from mooring.dashboard.views.scheduling_flow import FlowCounters, SelfCheckFigures
+from mooring.dashboard.views.scheduling_flow import FlowCounters, PodStories, SelfCheckFigures
 from mooring.drivers.self_checks import SelfChecks
 from mooring.kit.clock import Clock, in_millis
 from mooring.model.pod import Pod

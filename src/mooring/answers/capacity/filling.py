@@ -285,7 +285,7 @@ def _first_number(copies: PodCopies) -> int:
     return ordinals.start if ordinals is not None else 0
 
 
-# ---- The numbers of `one_by_one.py` at once, where a node's answer depends on nothing but its own sums.
+# ---- The numbers of `OneByOne` at once, where a node's answer depends on nothing but its own sums.
 #
 # Then the order in which copies go to nodes does not matter in the end: each node takes as many as its free resources
 # and its allowed pods say. Whether that is so, the plugins declare themselves (`@reads`, `demand`). The core has the

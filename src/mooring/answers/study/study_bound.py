@@ -25,7 +25,7 @@ from mooring.framework.attempts.runner import Runner
 from mooring.framework.contract.device_sharing import DeviceSharing
 from mooring.model.pod import Pod
 from mooring.sim.fragmentation import fitting_nodes
-from mooring.sim.one_by_one import OneByOne
+from mooring.sim.scenario import OneByOne
 
 Integers = NDArray[np.int64]
 Mask = NDArray[np.bool_]

@@ -24,7 +24,7 @@ from mooring.kit.process import relax_collector
 from mooring.model.pod import Pod
 from mooring.scheduler.ties import TieBreak, by_seed, first_row, lowest_name
 from mooring.sim.fragmentation import FilteringCluster, fragmentation_of
-from mooring.sim.one_by_one import OneByOne
+from mooring.sim.scenario import OneByOne
 from mooring.sim.simulated_cluster import SimulatedCluster
 
 _EVERY = 256

@@ -45,7 +45,7 @@ from mooring.kit.words import count, some
 from mooring.model.pod import Pod
 from mooring.model.quantity import show_percent
 from mooring.sim.gauge import MAIN
-from mooring.sim.group_states import GroupState
+from mooring.sim.results import GroupState
 
 _TOLD: Mapping[GroupChange, str] = {
     "pending": "pending now",

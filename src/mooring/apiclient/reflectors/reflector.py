@@ -18,7 +18,7 @@ from mooring.api.api_errors import ApiError
 from mooring.api.kind_spec import KindSpec, Watch
 from mooring.apiclient.credentials import CredentialsError
 from mooring.apiclient.reflectors.mirror import Listen, Mirror, Statistics
-from mooring.apiclient.reflectors.watch_ends import (
+from mooring.apiclient.reflectors.watch_streams import (
     Restart,
     SilenceLimit,
     Silent,

@@ -12,8 +12,7 @@ from mooring.answers.explain.unused_capacity import idle_capacity, unused_notes,
 from mooring.answers.form.answer import ClusterAnswer
 from mooring.answers.pending.asked_pending import explain_pending
 from mooring.answers.trial.changing_cluster import settled
-from mooring.cli.answering import ClusterSource, ShownAnswer, asks_clusters, shows_answer
-from mooring.cli.asked_clusters import asked
+from mooring.cli.answering import ClusterSource, ShownAnswer, asked, asks_clusters, shows_answer
 from mooring.cli.options import real_use, tie_break
 from mooring.cli.refusal import refuse
 from mooring.cli.terminal import LateBar

@@ -12,18 +12,16 @@ from mooring.api.json_objects import JsonObject
 from mooring.api.kind_spec import KindSpec
 from mooring.apiserver.resource_api import Change, ResourceApi
 from mooring.apiserver.store import Key, StoreWrite, key_of
-from mooring.controllers.cluster_kinds import (
+from mooring.controllers.cluster_writes import (
     CLAIM_STORE,
     CLAIMS,
     CLASS_STORE,
     CLASSES,
     NODES,
+    NORMAL,
     POD_STORE,
     VOLUME_STORE,
     VOLUMES,
-)
-from mooring.controllers.cluster_writes import (
-    NORMAL,
     WARNING,
     change_object,
     delete_object,

@@ -9,8 +9,7 @@ import msgspec
 from mooring.api.json_objects import JsonObject
 from mooring.apiserver.resource_api import ResourceApi
 from mooring.apiserver.store import Key, StoreWrite, key_of
-from mooring.controllers.cluster_kinds import DAEMON_SETS, NODE_STORE, POD_STORE
-from mooring.controllers.cluster_writes import WARNING
+from mooring.controllers.cluster_writes import DAEMON_SETS, NODE_STORE, POD_STORE, WARNING
 from mooring.controllers.control_loop import backoff
 from mooring.controllers.nodes.pod_statuses import available_at_ns, is_finished, is_ready, is_terminating, phase_of
 from mooring.controllers.workloads.workload_control import (

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mooring.api.validation.problem import Problem, show
-from mooring.inputs.offers.offered_node import DEFAULT_PODS, OfferedNode, offer_name
+from mooring.inputs.offers.instance_types import DEFAULT_PODS, OfferedNode, offer_name
 
 KWOK_GROUP = "cluster-autoscaler.kwok.nodegroup/name"
 """The annotation with which the kwok provider of cluster-autoscaler says to which group a node belongs."""

@@ -6,12 +6,13 @@ from itertools import product
 from typing import Any
 
 from mooring.api.validation.problem import Problem, show
-from mooring.inputs.offers.instance_types import MAX_VARIANTS, InstanceType
-from mooring.inputs.offers.offered_node import (
+from mooring.inputs.offers.instance_types import (
     CAPACITY_TYPE,
+    MAX_VARIANTS,
     NODE_POOL,
     OS,
     ZONE,
+    InstanceType,
     OfferedNode,
     PoolLimits,
     amount_of,

@@ -15,26 +15,24 @@ from mooring.inputs.lines import on_lines
 from mooring.inputs.loaded_cluster import Source, Written
 from mooring.inputs.offers.autoscaler_groups import AutoscalerGroup, group_offers, node_groups
 from mooring.inputs.offers.instance_types import (
-    CSV_NAMES,
-    InstanceOffering,
-    InstanceType,
-    are_instance_types,
-    csv_instance_types,
-    instance_types,
-)
-from mooring.inputs.offers.karpenter_pools import KarpenterPool, amounts_in_use, node_pool
-from mooring.inputs.offers.offered_node import (
     ARCH,
     CAPACITY_TYPE,
+    CSV_NAMES,
     INSTANCE_TYPE,
     NODE_POOL,
     OS,
     PRICE,
     ZONE,
+    InstanceOffering,
+    InstanceType,
     OfferedNode,
+    are_instance_types,
+    csv_instance_types,
+    instance_types,
     offer_name,
     price_of,
 )
+from mooring.inputs.offers.karpenter_pools import KarpenterPool, amounts_in_use, node_pool
 from mooring.inputs.offers.price_list import COLUMN, PricedNode, PriceList, PriceRow, price_rows
 from mooring.kit.words import count
 from mooring.kit.yaml_reader import YamlFault, read_documents

@@ -12,8 +12,7 @@ from collections.abc import Iterator
 from mooring.api.kinds.scheduling import POD_GROUP
 from mooring.cluster.claims.claim_ledger import claim_id
 from mooring.cluster.cluster import Cluster
-from mooring.cluster.pods.group_tree import GroupName
-from mooring.cluster.pods.pod_groups import GroupCycle
+from mooring.cluster.pods.pod_groups import GroupCycle, GroupName
 from mooring.framework.contract.context import SchedulingContext
 from mooring.framework.contract.group_points import group_not_found
 from mooring.framework.contract.status import PluginError

@@ -13,7 +13,7 @@ import msgspec
 from mooring.cluster.change_log import Follower
 from mooring.cluster.cluster import Cluster
 from mooring.cluster.nodes.ranks import start_ns
-from mooring.cluster.pods.group_tree import GroupName
+from mooring.cluster.pods.pod_groups import GroupName
 from mooring.model.label_set import LabelSet
 from mooring.model.pod import Pod
 from mooring.plugins.preemption.victim_search import Budget, breaks_budget
