@@ -18,7 +18,7 @@ from typing import Any
 
 import msgspec
 
-from mooring.dashboard.scheduler_source import SchedulerSource
+from mooring.app.dashboards import SchedulerSource
 from mooring.dashboard.serving.sampler import QUICK_S, SLOW_S, Sampler, Streams
 from mooring.dashboard.views.scheduling_flow import MAX_LINES, PodStories
 from mooring.framework.config import default

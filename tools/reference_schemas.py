@@ -9,7 +9,7 @@ import msgspec
 from reference_text import code, field_texts, page, prose, table
 
 from mooring.answers.capacity.capacity import Capacity
-from mooring.answers.compare.comparison import Comparison
+from mooring.answers.experiments.comparison import Comparison
 from mooring.answers.explain.explanation import GroupExplanation, PodExplanation, WorkloadExplanation
 from mooring.answers.form.answer import API_VERSION, ClusterAnswer, SeveralAnswers
 from mooring.answers.form.published import Form

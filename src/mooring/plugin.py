@@ -23,7 +23,6 @@ from mooring.cluster.nodes.table import NodeTable
 from mooring.cluster.pods.pod_groups import GroupName
 from mooring.framework.attempts.fit_errors import RejectedAttempt
 from mooring.framework.contract.context import CycleState, FitError, SchedulingContext
-from mooring.framework.contract.device_sharing import DeviceShares, DeviceSharing
 from mooring.framework.contract.events import (
     ANYTHING,
     ASSIGNED_POD,
@@ -92,6 +91,7 @@ from mooring.framework.contract.points import (
     Work,
     reads,
 )
+from mooring.framework.contract.special_points import DeviceShares, DeviceSharing, TotalsPlugin
 from mooring.framework.contract.status import (
     SKIP,
     SKIP_FOR_NOW,
@@ -103,7 +103,6 @@ from mooring.framework.contract.status import (
     curable,
     final,
 )
-from mooring.framework.contract.totals_point import TotalsPlugin
 from mooring.framework.contract.waiting import WaitingPod, WaitingPods
 from mooring.kit.choice import choose
 from mooring.kit.heap import KeyedHeap

@@ -12,11 +12,10 @@ import msgspec
 import pytest
 
 from build import a_node, a_pod
-from mooring.answers.compare import comparing
-from mooring.answers.compare.comparing import compare, comparison_of, config_name
-from mooring.answers.compare.comparison import Comparison
-from mooring.answers.experiments import workers
+from mooring.answers.experiments import comparing, workers
 from mooring.answers.experiments.compared_run import RunInputs, RunResult, run_once
+from mooring.answers.experiments.comparing import compare, comparison_of, config_name
+from mooring.answers.experiments.comparison import Comparison
 from mooring.answers.experiments.run_plan import RunPlan, UnusablePlan, digest_of, plan_runs
 from mooring.framework import config as configuration
 from mooring.framework.config import ConfigError

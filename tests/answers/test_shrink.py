@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from build import a_node, a_pod
 from how_many import examples
-from mooring.answers.moves import drain_search, drain_trials
-from mooring.answers.moves.drain_trials import NodeDrain
 from mooring.answers.plan.plan import Plan, plan
 from mooring.answers.plan.shrink import ShrinkOptions
+from mooring.answers.trial import drain_search, drain_trials
 from mooring.answers.trial.changing_cluster import ChangingCluster
+from mooring.answers.trial.drain_trials import NodeDrain
 from mooring.inputs.input_errors import InputError
 from mooring.inputs.loaded_cluster import LoadedCluster, load
 from mooring.model.meta import KubeObject

@@ -19,7 +19,7 @@ from mooring.answers.study.study_plan import StudyPlan, plan_study
 from mooring.answers.study.study_run import StudyExperiment, StudyResult
 from mooring.answers.study.studying import StudyRows, notebook_text, run_study
 from mooring.framework.config.settings import as_object
-from mooring.inputs.traces.trace_reader import TracePods
+from mooring.inputs.trace_reader import TracePods
 from mooring.kit.version import VERSION
 from tiny_studies import HEADER, PODS, a_study
 

@@ -12,7 +12,7 @@ from mooring.api.api_errors import ApiError
 from mooring.inputs.input_errors import InputError
 from mooring.inputs.live_clusters import list_offers
 from mooring.inputs.loaded_cluster import load
-from mooring.inputs.offers.karpenter_pools import PoolRequirement
+from mooring.inputs.offers.autoscaler_offers import PoolRequirement
 
 Json = dict[str, Any]
 ZONE, CAPACITY = "topology.kubernetes.io/zone", "karpenter.sh/capacity-type"

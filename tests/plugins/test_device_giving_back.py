@@ -19,15 +19,15 @@ from mooring.model.devices import ClaimConsumer, ResourceClaim
 from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
 from mooring.model.workloads import PodGroup
-from mooring.plugins.devices.device_claims import ClaimState, Unresolved, claim_for
-from mooring.plugins.devices.giving_back import free_devices, free_for_group, give_back, withdraw
-from mooring.plugins.devices.group_claims import (
+from mooring.plugins.devices.claim_rules import (
     count_on,
     group_consumers,
     idle_group_claims,
     offer_to_group,
     pending_in_group,
 )
+from mooring.plugins.devices.device_claims import ClaimState, Unresolved, claim_for
+from mooring.plugins.devices.giving_back import free_devices, free_for_group, give_back, withdraw
 from volume_asking import a_context
 
 GATES = {"GenericWorkload": True, "DRAWorkloadResourceClaims": True}

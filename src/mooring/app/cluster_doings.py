@@ -24,7 +24,7 @@ from mooring.controllers.index import manager_of
 from mooring.controllers.nodes.simulated_nodes import FAILED, more_nodes
 from mooring.dashboard.interfaces import AskedChange, AskedChanges, DoneChanges, Refused
 from mooring.inputs.input_errors import InputError
-from mooring.rules.daemon_nodes import DAEMON_SET
+from mooring.rules.workload_pods import DAEMON_SET
 
 NODES = "/api/v1/nodes"
 _RETRY_S = 1.0

@@ -34,8 +34,8 @@ from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
 from mooring.model.pod_spec import PodStatus
 from mooring.model.workloads import Ordinals, Workload
-from mooring.plugins.builtin import in_tree_plugins
-from mooring.rules.daemon_nodes import DAEMON_SET
+from mooring.plugins import in_tree_plugins
+from mooring.rules.workload_pods import DAEMON_SET
 from mooring.scheduler.decision import DecisionError, NoFit, Placement
 
 # ---- Capacity counts copies of one pod. The pod is given, or comes from the template of a workload.

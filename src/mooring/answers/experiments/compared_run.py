@@ -38,7 +38,7 @@ from mooring.kit.clock import NS_PER_S
 from mooring.model.meta import KubeObject
 from mooring.model.node import Node
 from mooring.model.pod import Pod
-from mooring.rules.daemon_nodes import is_daemon
+from mooring.rules.workload_pods import is_daemon
 from mooring.sim.day import Day, DayReport, Waits
 from mooring.sim.fragmentation import (
     FragmentationGauge,

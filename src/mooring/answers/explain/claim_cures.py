@@ -30,7 +30,7 @@ from mooring.model.pod_spec import ClaimSpec, ResourceList, ResourceRequirements
 from mooring.model.storage import PersistentVolume, PersistentVolumeClaim, PersistentVolumeSpec, PhaseStatus
 from mooring.model.volumes import BIND_COMPLETED, ClaimName, claim_names, is_fully_bound, kept_for
 from mooring.plugins.devices.device_claims import Unresolved, claims_of, is_group
-from mooring.rules.daemon_nodes import is_daemon
+from mooring.rules.workload_pods import is_daemon
 
 _UNKNOWN_SIZE = "1Gi"
 """The size of a claim that does not exist: its intended size is not known."""

@@ -22,7 +22,7 @@ from mooring.inputs.offers.instance_types import amount_of
 from mooring.model.node import Node
 from mooring.model.pod import Pod
 from mooring.model.pod_spec import Affinity
-from mooring.rules.daemon_nodes import DAEMON_SET
+from mooring.rules.workload_pods import DAEMON_SET
 from mooring.sim.fragmentation import fitting_nodes
 from mooring.sim.scenario import OneByOne
 

@@ -13,9 +13,9 @@ from typing import ClassVar
 
 import msgspec
 
-from mooring.answers.compare.comparing import comparison_of
-from mooring.answers.compare.comparison import Comparison
 from mooring.answers.experiments.compared_run import RunInputs, RunResult
+from mooring.answers.experiments.comparing import comparison_of
+from mooring.answers.experiments.comparison import Comparison
 from mooring.answers.experiments.figures import unpack
 from mooring.answers.experiments.run_plan import RunPlan
 from mooring.answers.experiments.workers import RunProgress, run_here

@@ -10,7 +10,7 @@ from mooring.answers.study.study_plan import StudyPlan
 from mooring.cluster.cluster import Cluster
 from mooring.inputs.arrivals import Arrival
 from mooring.inputs.input_errors import InputError
-from mooring.inputs.traces.trace_reader import TracePods
+from mooring.inputs.trace_reader import TracePods
 from mooring.model.pod import Pod
 
 

@@ -22,7 +22,7 @@ from mooring.answers.study.study_plan import StudyPlan
 from mooring.cluster.cluster import Cluster
 from mooring.cluster.columns.resource_amounts import NOWHERE
 from mooring.framework.attempts.runner import Runner
-from mooring.framework.contract.device_sharing import DeviceSharing
+from mooring.framework.contract.special_points import DeviceSharing
 from mooring.model.pod import Pod
 from mooring.sim.fragmentation import fitting_nodes
 from mooring.sim.scenario import OneByOne

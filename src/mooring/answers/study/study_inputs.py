@@ -28,8 +28,8 @@ from mooring.inputs.loaded_cluster import LoadedCluster, load
 from mooring.inputs.offers.price_files import asked_prices
 from mooring.inputs.offers.price_list import PriceList
 from mooring.inputs.recorded_load import RecordedLoad, recorded_load
-from mooring.inputs.traces.trace_formats import FORMATS
-from mooring.inputs.traces.trace_reader import TracePods, read_trace_nodes, read_trace_pods
+from mooring.inputs.trace_formats import FORMATS
+from mooring.inputs.trace_reader import TracePods, read_trace_nodes, read_trace_pods
 from mooring.model.meta import KubeObject
 from mooring.model.node import Node
 from mooring.model.pod import Pod

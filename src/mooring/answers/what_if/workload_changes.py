@@ -33,9 +33,8 @@ from mooring.model.node import Node
 from mooring.model.pod import Pod
 from mooring.model.workloads import Namespace, Workload
 from mooring.rules.conditions import find_condition
-from mooring.rules.daemon_nodes import DAEMON_SET
 from mooring.rules.pod_defaults import complete_pod, complete_whole
-from mooring.rules.workload_pods import INDEX
+from mooring.rules.workload_pods import DAEMON_SET, INDEX
 
 _OPERATORS = frozenset("=!,()<> ")
 """A node name has none of these characters, and a selector has at least one."""

@@ -8,8 +8,8 @@ from typing import Any
 import click
 import yaml
 
-from mooring.answers.compare.comparing import CLUSTER, DEFAULT, config_name
-from mooring.answers.compare.comparing import compare as compare_runs
+from mooring.answers.experiments.comparing import CLUSTER, DEFAULT, config_name
+from mooring.answers.experiments.comparing import compare as compare_runs
 from mooring.cli.answering import (
     ClusterSource,
     ShownAnswer,

@@ -23,9 +23,8 @@ from mooring.controllers.workloads.workload_control import (
 )
 from mooring.kit.clock import NS_PER_S
 from mooring.model.node import COMPARISON_GATE, Taint
-from mooring.rules.daemon_nodes import DaemonNodes, NodeVerdict, node_of
 from mooring.rules.evictions import share_of
-from mooring.rules.workload_pods import REVISION_LABEL, meant_for
+from mooring.rules.workload_pods import REVISION_LABEL, DaemonNodes, NodeVerdict, meant_for, node_of
 
 _FIRST_DELAY_NS, _LAST_DELAY_NS = NS_PER_S, 15 * 60 * NS_PER_S
 """How long a failed pod of a node is left before it is replaced: upstream's backoff of failed daemon pods."""

@@ -27,7 +27,7 @@ from mooring.model.node import Node
 from mooring.model.pod import Pod
 from mooring.model.pod_spec import NodeAffinitySpec, Toleration
 from mooring.model.workloads import Namespace, PriorityClass
-from mooring.plugins.builtin import in_tree
+from mooring.plugins import in_tree
 
 W = TypeVar("W", bound=Wire)
 

@@ -13,7 +13,14 @@ from mooring.api.validation.problem import Problem
 from mooring.inputs.documents import JsonFault, ManifestFile, gather, is_json, json_pieces
 from mooring.inputs.lines import on_lines
 from mooring.inputs.loaded_cluster import Source, Written
-from mooring.inputs.offers.autoscaler_groups import AutoscalerGroup, group_offers, node_groups
+from mooring.inputs.offers.autoscaler_offers import (
+    AutoscalerGroup,
+    KarpenterPool,
+    amounts_in_use,
+    group_offers,
+    node_groups,
+    node_pool,
+)
 from mooring.inputs.offers.instance_types import (
     ARCH,
     CAPACITY_TYPE,
@@ -32,7 +39,6 @@ from mooring.inputs.offers.instance_types import (
     offer_name,
     price_of,
 )
-from mooring.inputs.offers.karpenter_pools import KarpenterPool, amounts_in_use, node_pool
 from mooring.inputs.offers.price_list import COLUMN, PricedNode, PriceList, PriceRow, price_rows
 from mooring.kit.words import count
 from mooring.kit.yaml_reader import YamlFault, read_documents

@@ -18,8 +18,7 @@ from mooring.kit.listener import ConnectionLimits
 from mooring.kit.logs import Log
 from mooring.kit.shown_text import quoted, whole_characters
 from mooring.serve.pages.access import Caller, RequestAuthorizer, ReviewFailed, certified_user, is_loopback
-from mooring.serve.pages.answers import PageReply, PageRequest, failure, refusal
-from mooring.serve.pages.pages import Pages
+from mooring.serve.pages.pages import PageReply, PageRequest, Pages, failure, refusal
 
 if TYPE_CHECKING:
     from aiohttp import web

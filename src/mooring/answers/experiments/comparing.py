@@ -8,7 +8,8 @@ from typing import Any, Unpack
 
 import msgspec
 
-from mooring.answers.compare.comparison import (
+from mooring.answers.experiments.compared_run import RunInputs, RunResult
+from mooring.answers.experiments.comparison import (
     NODES,
     PRICE_AN_HOUR,
     PRICE_OF_TIME,
@@ -16,7 +17,6 @@ from mooring.answers.compare.comparison import (
     Comparison,
     PlacementDifference,
 )
-from mooring.answers.experiments.compared_run import RunInputs, RunResult
 from mooring.answers.experiments.figures import COMPARED, PlacementTable, RunFigures, flat_figures, unpack
 from mooring.answers.experiments.results_file import RUN
 from mooring.answers.experiments.run_plan import RunPlan, UnusablePlan, plan_runs

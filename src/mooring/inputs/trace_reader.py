@@ -21,7 +21,7 @@ from mooring.inputs.admission import Admission
 from mooring.inputs.arrivals import MAX_ARRIVALS, Arrival
 from mooring.inputs.documents import bytes_of
 from mooring.inputs.input_errors import InputError
-from mooring.inputs.traces.trace_formats import TimeColumns, TraceAmount, TraceFormat, TraceTable
+from mooring.inputs.trace_formats import TimeColumns, TraceAmount, TraceFormat, TraceTable
 from mooring.kit.bounded_reading import BadGzip, Bomb, gunzipped, is_gzip
 from mooring.model.meta import KubeObject
 from mooring.model.names import HOSTNAME

@@ -1,13 +1,23 @@
-"""An environment of Gymnasium around the real scheduler: one step is one decision about one pod.
+"""Environments for agents that learn to place pods, with the interface of Gymnasium (`pip install 'mooring[gym]'`).
+
+    import mooring.gym
+    env = mooring.gym.SchedulingEnv("cluster.yaml", generate="load.yaml", reward=mooring.gym.used_nodes)
+    observation, info = env.reset(seed=1)
+    observation, reward, terminated, truncated, info = env.step(env.action_space.sample(info["action_mask"]))
+
+`gymnasium.make("mooring/Scheduling-v0", cluster=...)` makes the same environment, and `gymnasium.make_vec` several of
+them. docs/laboratory.md shows how an agent is trained, and how `mooring run` uses it.
 
 An episode is a simulated day: pods arrive, wait, are preempted and finish on a virtual clock, and the profile with its
-plugins decides as always. Before each attempt the environment shows the pod and the nodes (`plugins/agents/observation.py`).
-The action goes to the plugin AgentScore, which has the last word about the node. So filters, preemption and binding are those
-of the scheduler, and a policy that was trained here runs in `mooring run` with the same plugin.
+plugins decides as always. One step is one decision about one pod. Before each attempt the environment shows the pod and
+the nodes (`plugins/agent_score.py`). The action goes to the plugin AgentScore, which has the last word about the node.
+So filters, preemption and binding are those of the scheduler, and a policy that was trained here runs in `mooring run`
+with the same plugin. Rewards are functions of the outcome of a step; write your own in the same form.
 """
 
 from collections.abc import Callable, Sequence
 from copy import deepcopy
+from dataclasses import dataclass
 from typing import Any, TypedDict, Unpack
 
 import gymnasium
@@ -18,7 +28,6 @@ from mooring.cluster.nodes.table import NodeTable
 from mooring.framework.attempts.runner import Runner
 from mooring.framework.config.types import KubeSchedulerConfiguration, PluginConfig, PluginEntry
 from mooring.framework.kept.feasible import PASSED
-from mooring.gym.rewards import StepOutcome, placed
 from mooring.inputs.arrivals import Arrival, read_arrivals
 from mooring.inputs.generated_load import GeneratedLoad
 from mooring.inputs.input_errors import InputError
@@ -26,9 +35,81 @@ from mooring.inputs.load_plan import LoadPlan, read_load_plan
 from mooring.inputs.loaded_cluster import Config, Objects, Plugins, Source, Written, load
 from mooring.kit.clock import NS_PER_S
 from mooring.model.pod import Pod
-from mooring.plugins.agents.agent_score import NODE, WEIGHTS, Action, AgentScore, chosen
-from mooring.plugins.agents.observation import LARGEST_REQUEST, SPARE_COLUMNS, Observation
+from mooring.plugins.agent_score import (
+    LARGEST_REQUEST,
+    NODE,
+    SPARE_COLUMNS,
+    WEIGHTS,
+    Action,
+    AgentScore,
+    Observation,
+    chosen,
+)
 from mooring.sim.day import Day
+from mooring.sim.fragmentation import TypicalRequests, weighed_shapes
+
+__all__ = ["ENVIRONMENT", "Fragmentation", "SchedulingEnv", "StepOutcome", "placed", "used_nodes"]
+
+ENVIRONMENT = "mooring/Scheduling-v0"
+"""The name for `gymnasium.make` and `gymnasium.make_vec`."""
+
+TYPICAL = 24
+"""How many different requests count as typical: the most frequent ones."""
+
+
+@dataclass(frozen=True, slots=True)
+class StepOutcome:
+    """The outcome of a step, from which a reward is worked out."""
+
+    pod: Pod
+    node: str | None
+    """The node that the pod was bound to; None: it has none yet."""
+    nodes: NodeTable
+    """The nodes as columns, after the step."""
+    passed_s: float
+    """The simulated time since the episode began."""
+    preempted: int
+    """How many pods lost their nodes in this step."""
+
+
+def placed(outcome: StepOutcome) -> float:
+    """1 for a pod that was bound, less 1 for each pod that was preempted for it."""
+    return float(outcome.node is not None) - outcome.preempted
+
+
+def used_nodes(outcome: StepOutcome) -> float:
+    """-1 for a pod that is the first one on its node: the fewer nodes are in use, the better."""
+    if outcome.node is None:
+        return 0.0
+    return -float(outcome.nodes.pod_count[outcome.nodes.row_book[outcome.node]] == 1)
+
+
+class Fragmentation:
+    """Less the growth of fragmentation: the share of a resource that is free on nodes where a typical pod does not fit.
+
+    The measure is an expectation over the requests of `typical` pods (files or manifests), weighed by how often they occur;
+    pods of DaemonSets and pods with claims do not count.
+    One object serves one environment.
+    """
+
+    def __init__(self, typical: Objects, resources: Sequence[str] = ("cpu", "memory"), of: str = "cpu") -> None:
+        """Raises InputError for pods that cannot be used."""
+        shapes = weighed_shapes((pod, 1) for pod in load(typical).pods())
+        self._typical, self._of = TypicalRequests(shapes, resources, TYPICAL), of
+        if not len(self._typical):
+            raise InputError("typical: there is no pod to measure fragmentation with")
+        self._before: tuple[int, float] | None = None
+
+    def __call__(self, outcome: StepOutcome) -> float:
+        now = self.measure(outcome.nodes)
+        before = self._before[1] if self._before is not None and self._before[0] == id(outcome.nodes) else now
+        self._before = id(outcome.nodes), now
+        return before - now
+
+    def measure(self, nodes: NodeTable) -> float:
+        """The expected share of the allocatable amount that is free where a typical pod does not fit."""
+        return self._typical.unusable_share(nodes, self._of)
+
 
 Draw = Callable[[np.random.Generator], Sequence[Written]]
 """Draws the arrivals of an episode."""
@@ -229,3 +310,7 @@ def _without_time(pod: Pod) -> Pod:
     """The pod without its creation time, by which pending pods would come in the same order in every episode."""
     metadata = msgspec.structs.replace(pod.metadata, creation_timestamp=None)
     return Pod(metadata=metadata, spec=pod.spec, status=pod.status)
+
+
+if ENVIRONMENT not in gymnasium.registry:
+    gymnasium.register(ENVIRONMENT, "mooring.gym:SchedulingEnv")

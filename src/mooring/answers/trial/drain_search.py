@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mooring.answers.moves.drain_trials import DrainTrials
+from mooring.answers.trial.drain_trials import DrainTrials
 from mooring.kit.callbacks import Progress
 from mooring.model.pod import Pod
 from mooring.rules.evictions import is_drained
