@@ -57,7 +57,7 @@ ROOMS: dict[str, tuple[tuple[str, ...], ...]] = {
     "cli": (("commands",),),
     "cluster": (("columns",), ("tallies",), ("nodes",), ("pods",), ("claims",)),
     "controllers": (("lifecycle", "nodes"), ("workloads",), ("storage",)),
-    "dashboard": (("views",), ("questions", "timeline"), ("serving",)),
+    "dashboard": (("views",), ("questions",), ("serving",)),
     "framework": (("config",), ("contract",), ("profile",), ("kept",), ("attempts",)),
     "inputs": (("dumps", "offers"),),
     "plugins": (("nodes", "resources", "affinity", "volumes", "devices", "preemption"),),

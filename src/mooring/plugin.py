@@ -54,7 +54,6 @@ from mooring.framework.contract.group_points import (
     PodsLeave,
 )
 from mooring.framework.contract.intents import Bind, CallFault, Evict, PatchStatus, Record, Write, WriteFault
-from mooring.framework.contract.node_matrix import NodeMatrix
 from mooring.framework.contract.plain import NodeView, PlacementView, PlainPlugin
 from mooring.framework.contract.points import (
     BindPlugin,
@@ -91,7 +90,7 @@ from mooring.framework.contract.points import (
     Work,
     reads,
 )
-from mooring.framework.contract.special_points import DeviceShares, DeviceSharing, TotalsPlugin
+from mooring.framework.contract.special_points import DeviceShares, DeviceSharing, NodeMatrix, TotalsPlugin
 from mooring.framework.contract.status import (
     SKIP,
     SKIP_FOR_NOW,

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from test_lean_connection import BUSY, CHUNKED, CONTINUED, EMPTY, PLAIN, TRAILED
 
-from mooring.apiclient.request_errors import TooLarge
+from mooring.apiclient.http_requests import TooLarge
 from mooring.apiclient.stream_transport import READ_AHEAD_BYTES, NotHttp, StreamConnection
 from mooring.kit.tasks import NO_FENCE, Fence, FencedOff
 

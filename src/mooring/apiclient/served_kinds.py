@@ -17,7 +17,7 @@ from mooring.api.api_errors import ApiError
 from mooring.api.kind_spec import KindSpec
 from mooring.apiclient.client import TaggedDocument
 from mooring.apiclient.credentials import CredentialsError
-from mooring.apiclient.request_errors import Unanswered, Unreadable, failed_status
+from mooring.apiclient.http_requests import Unanswered, Unreadable, failed_status
 from mooring.apiclient.throttle import Random, RetryBackoff, Timing
 from mooring.kit.tasks import sooner
 

@@ -15,9 +15,16 @@ import httptools
 
 from mooring.apiclient.connection_settings import ConnectionSettings, TlsContexts
 from mooring.apiclient.credentials import Grant, KeyPair
+from mooring.apiclient.http_requests import (
+    HttpAnswer,
+    OutgoingRequest,
+    TooLarge,
+    Unanswered,
+    unanswered,
+    unconnected,
+    untrusted,
+)
 from mooring.apiclient.lean_socket import LeanSocket
-from mooring.apiclient.request_errors import TooLarge, Unanswered, unanswered, unconnected, untrusted
-from mooring.apiclient.transport import HttpAnswer, OutgoingRequest
 from mooring.kit.tasks import NO_FENCE, Fence
 
 READ_AHEAD_BYTES = 8 << 20

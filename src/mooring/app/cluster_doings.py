@@ -18,7 +18,7 @@ from mooring.api.kind_spec import KindSpec
 from mooring.api.kinds import node_name
 from mooring.apiclient.client import ApiClient
 from mooring.apiclient.connection_settings import ConnectionSettings
-from mooring.apiclient.request_errors import Unanswered, Unreadable
+from mooring.apiclient.http_requests import Unanswered, Unreadable
 from mooring.apiserver.server.subresources import ROOT, id_in, prefix_of
 from mooring.controllers.index import manager_of
 from mooring.controllers.nodes.simulated_nodes import FAILED, more_nodes

@@ -13,10 +13,10 @@ from mooring.answers.trial.node_prices import NO_PRICES
 from mooring.dashboard.interfaces import DashboardSource, Doings, Program, Questions, SourceFacts, TimeLine
 from mooring.dashboard.questions.asked_cluster import AskedScheduler
 from mooring.dashboard.questions.child_questions import ChildQuestions
+from mooring.dashboard.recorded_decisions import OnProgress, read_decisions
 from mooring.dashboard.serving.api_paths import DashboardParts
 from mooring.dashboard.serving.dashboard_handler import DashboardHandler, LoopbackServer
-from mooring.dashboard.timeline.recorded_decisions import OnProgress, read_decisions
-from mooring.dashboard.timeline.time_line import RecordedTimeLine, RecordingSource
+from mooring.dashboard.time_line import RecordedTimeLine, RecordingSource
 from mooring.dashboard.views.node_map import NodesInUse
 from mooring.dashboard.views.scheduling_flow import FlowCounters, PodStories, SelfCheckFigures
 from mooring.drivers.self_checks import SelfChecks

@@ -22,10 +22,10 @@ from mooring.api.kind_spec import KindSpec
 from mooring.apiclient.client import PAGE_SIZE, ApiClient, server_version
 from mooring.apiclient.connection_settings import ConnectionSettings
 from mooring.apiclient.credentials import CredentialsError
+from mooring.apiclient.http_requests import Unanswered, Unreadable
 from mooring.apiclient.kubeconfig.files import KubeconfigError, kubeconfig_paths, merged
 from mooring.apiclient.reflectors.reflector import watched_with
 from mooring.apiclient.reflectors.watch_streams import advice, is_definite
-from mooring.apiclient.request_errors import Unanswered, Unreadable
 from mooring.apiclient.served_kinds import Discovery, NotServed, ServedVersions
 from mooring.framework.config.feature_gates import with_defaults
 from mooring.inputs.input_errors import LiveSourceError, NoKubeconfig

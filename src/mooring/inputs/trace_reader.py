@@ -25,7 +25,7 @@ from mooring.inputs.trace_formats import TimeColumns, TraceAmount, TraceFormat, 
 from mooring.kit.bounded_reading import BadGzip, Bomb, gunzipped, is_gzip
 from mooring.model.meta import KubeObject
 from mooring.model.names import HOSTNAME
-from mooring.model.node import Node
+from mooring.model.node import Node, node_like
 from mooring.model.pod import Pod
 
 MAX_BYTES = 1 << 30
@@ -95,7 +95,8 @@ def read_trace_nodes(path: str, form: TraceFormat) -> list[Node]:
         if kind not in first:
             first[kind] = _node(value)
             table.check(first[kind])
-        nodes.append(_named_node(first[kind], table.unique(name)))
+        own = table.unique(name)
+        nodes.append(node_like(first[kind], own, {**(first[kind].metadata.labels or {}), HOSTNAME: own}))
     table.end()
     return nodes
 
@@ -375,13 +376,6 @@ def _node(written: Mapping[str, Any]) -> Node:
     room = {**written["amounts"], "pods": str(PODS_ON_A_NODE)}
     status = {"capacity": room, "allocatable": room, "conditions": [{"type": "Ready", "status": "True"}]}
     return msgspec.convert({"metadata": {"name": "node", **written["metadata"]}, "status": status}, Node)
-
-
-def _named_node(first: Node, name: str) -> Node:
-    """Another node of the kind of the first, with which it shares the status."""
-    labels = {**(first.metadata.labels or {}), HOSTNAME: name}
-    metadata = msgspec.structs.replace(first.metadata, name=name, uid=name, labels=labels)
-    return Node(metadata=metadata, spec=first.spec, status=first.status)
 
 
 def _pod(written: Mapping[str, Any], priority: int) -> Pod:

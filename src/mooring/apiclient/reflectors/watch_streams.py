@@ -19,7 +19,7 @@ import msgspec
 from mooring.api.api_errors import ApiError, internal_error
 from mooring.api.decode import decode_as
 from mooring.api.kind_spec import KindSpec, OtherForm
-from mooring.apiclient.request_errors import (
+from mooring.apiclient.http_requests import (
     ConnectionLost,
     ConnectionRefused,
     ListMeta,

@@ -12,7 +12,7 @@ from mooring.api.kind_spec import KindSpec
 from mooring.api.kinds import WORKLOADS, split_kind
 from mooring.apiclient.client import ApiClient, Limits
 from mooring.apiclient.connection_settings import ConnectionSettings
-from mooring.apiclient.request_errors import Unanswered
+from mooring.apiclient.http_requests import Unanswered
 from mooring.apiserver.resource_api import ResourceApi
 from mooring.dashboard.interfaces import AskedChanges, ExplainPod, Question, Refused
 from mooring.dashboard.questions.asked_cluster import FetchObjects, MoreObjects

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from time import perf_counter
 
 from mooring.dashboard.interfaces import DecisionsPage, Program, Refused, SeekTarget, SourceFacts, TimeLineState
-from mooring.dashboard.timeline.recorded_decisions import RecordedDecisions, RunSpan, SegmentStart
+from mooring.dashboard.recorded_decisions import RecordedDecisions, RunSpan, SegmentStart
 from mooring.dashboard.views.scheduling_flow import FlowCounters, PodStories, SelfCheckFigures
 from mooring.framework.profile.registry import Registry
 from mooring.kit.clock import in_millis
