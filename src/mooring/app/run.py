@@ -418,9 +418,8 @@ class Running:
     def _questions(self) -> "ChildQuestions":
         """Questions about what the scheduler knows, and about the workloads that they name: it watches no Deployments."""
         from mooring.answers.trial.node_prices import NO_PRICES
-        from mooring.dashboard.questions.asked_cluster import AskedScheduler
+        from mooring.dashboard.questions.asked_cluster import AskedScheduler, workloads_at
         from mooring.dashboard.questions.child_questions import ChildQuestions
-        from mooring.dashboard.questions.unwatched_objects import workloads_at
 
         assert self._shown is not None
         settings = self._settings

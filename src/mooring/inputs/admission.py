@@ -42,8 +42,9 @@ from mooring.model.workloads import (
     RuntimeClass,
     Workload,
 )
-from mooring.rules.claims_of_pods import (
+from mooring.rules.claims_and_volumes import (
     GROUP_CLAIMS_GATE,
+    default_storage_class,
     device_claim_for,
     is_claim_of,
     templates_waited_for,
@@ -66,12 +67,11 @@ from mooring.rules.pod_admission import (
     selector_conflicts,
 )
 from mooring.rules.pod_defaults import complete_pod, complete_whole
-from mooring.rules.volume_rules import default_storage_class
 
 # ---- The claims that controllers would create for the pods and pod groups of manifests.
 #
 # Names are those that a server would generate, without random characters, so that two runs have the same names. The
-# rules are those of the embedded cluster's controllers (`rules/claims_of_pods.py`).
+# rules are those of the embedded cluster's controllers (`rules/claims_and_volumes.py`).
 
 
 @dataclass(frozen=True, slots=True)

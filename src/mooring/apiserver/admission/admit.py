@@ -38,7 +38,7 @@ from mooring.apiserver.admission.special_kinds import Special, special
 from mooring.apiserver.store import Store
 from mooring.model.names import subdomain_faults
 from mooring.model.quantity import canonical
-from mooring.rules.claims_of_pods import GROUP_CLAIMS_GATE
+from mooring.rules.claims_and_volumes import GROUP_CLAIMS_GATE
 from mooring.rules.pod_defaults import complete_pod_spec
 
 # ---- pods of one template: what admission made of the first of them holds for the next, as long as nothing else changed

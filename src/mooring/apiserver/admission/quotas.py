@@ -28,8 +28,8 @@ from mooring.model.pod import Pod
 from mooring.model.pod_spec import FINISHED_PHASES, PodSpec, PodStatus
 from mooring.model.quantity import NANO, QuantityError, parse, scaled_decimal, shorter_text, to_int
 from mooring.model.requests import FILTER, HELD, Amounts, effective_requests
+from mooring.rules.claims_and_volumes import class_of
 from mooring.rules.pod_admission import pod_terms
-from mooring.rules.volume_rules import class_of
 
 _BY_STORAGE: Mapping[str, KindSpec] = {r.storage: r for r in RESOURCES.values() if r.namespaced}
 """The kinds that quotas can count, by where their objects are stored."""

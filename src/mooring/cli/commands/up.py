@@ -46,9 +46,8 @@ from mooring.cli.refusal import refusals, refuse
 from mooring.cli.served_sessions import LINK_VARIABLE, UpSession, report
 from mooring.cli.terminal import tell
 from mooring.controllers.nodes.simulated_nodes import missing_nodes
-from mooring.dashboard.questions.asked_cluster import AskedScheduler
+from mooring.dashboard.questions.asked_cluster import AskedScheduler, objects_in_store
 from mooring.dashboard.questions.child_questions import ChildQuestions
-from mooring.dashboard.questions.unwatched_objects import objects_in_store
 from mooring.embedded.embedded_cluster import EmbeddedCluster, EmbeddedSettings, cluster_clock
 from mooring.embedded.seeding import default_class, seed
 from mooring.framework.config import KubeSchedulerConfiguration

@@ -13,7 +13,7 @@ from mooring.controllers.control_loop import Controller
 from mooring.controllers.index import Index, by_controller, owner_uid
 from mooring.controllers.nodes.pod_statuses import is_finished
 from mooring.controllers.storage.persistent_volumes import UseProtection
-from mooring.rules.claims_of_pods import (
+from mooring.rules.claims_and_volumes import (
     GROUP_CLAIMS_GATE,
     POD_CLAIM_NAME,
     device_claim_for,

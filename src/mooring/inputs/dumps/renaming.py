@@ -19,7 +19,7 @@ from mooring.model import devices, meta, pod_spec, storage
 from mooring.model.meta import Wire
 from mooring.model.storage import CLASS_ANNOTATION
 from mooring.model.volumes import DELIMITER, DRIVERS, IN_TREE_PLUGINS, MIGRATED_PLUGINS, SELECTED_NODE, TOPOLOGY_LABELS
-from mooring.rules.claims_of_pods import POD_CLAIM_NAME
+from mooring.rules.claims_and_volumes import POD_CLAIM_NAME
 from mooring.state.recording.recorded_steps import READ_ANNOTATIONS
 
 # ---- words that are Kubernetes' own, and forms that have no room for a word
