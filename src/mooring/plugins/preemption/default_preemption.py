@@ -44,11 +44,16 @@ from mooring.framework.profile.metric_catalogue import POD_GROUPS, PREEMPTION_AT
 from mooring.kit.choice import choose
 from mooring.model.pod import Pod
 from mooring.model.shape import PodShape
-from mooring.plugins.preemption.group_preemption import answer_at_once, search_victims
+from mooring.plugins.preemption.group_preemption import (
+    VictimOrder,
+    VictimUnit,
+    answer_at_once,
+    search_victims,
+    split_by_budgets,
+)
 from mooring.plugins.preemption.kept_dry_run import KeptDryRun
 from mooring.plugins.preemption.kept_harm import KeptHarm
 from mooring.plugins.preemption.least_harm import LeastHarm, is_small, sums_decide
-from mooring.plugins.preemption.victim_order import VictimOrder, VictimUnit, split_by_budgets
 from mooring.plugins.preemption.victim_search import (
     NO_VICTIMS_FOUND,
     PREFIX,
