@@ -12,7 +12,7 @@ from written import GROUP_GATES, a_pod_group
 from mooring.answers.trial.changing_cluster import ChangingCluster, why_pending
 from mooring.answers.what_if.difference import WhatIf
 from mooring.answers.what_if.question import Change, described, what_if, what_if_after
-from mooring.answers.what_if.workload_changes import whole
+from mooring.answers.what_if.targets import whole
 from mooring.api.kinds import KINDS, WORKLOADS
 from mooring.drivers.simulated_driver import START_NS
 from mooring.framework.contract.points import BindPlugin, PermitPlugin, Plugin, PostBindPlugin, Wait

@@ -24,7 +24,7 @@ from mooring.apiserver.server.request import MAX_BODY_BYTES
 from mooring.apiserver.server.watching import MAX_WAITING_BYTES
 from mooring.apiserver.store import StoreWrite
 from mooring.app.up import ServiceSettings
-from mooring.cli.served_sessions import report
+from mooring.cli.up_session import report
 from running_cluster import PATIENCE_S, Neighbour, Reply, a_neighbour
 
 STRATEGIC = {"Content-Type": "application/strategic-merge-patch+json"}

@@ -9,7 +9,7 @@ from rich.console import Console
 
 from asking import ask
 from hostile_text import FORGED, HOSTILE, MARK, hostile_objects
-from mooring.cli.served_sessions import UpView
+from mooring.cli.up_session import UpView
 from mooring.embedded.embedded_cluster import (
     ClusterStatistics,
     ClusterSummary,

@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, replace
 from urllib.parse import quote
 
-from mooring.answers.what_if.workload_changes import is_selector, kind_of, reject, split_number, whole
+from mooring.answers.what_if.targets import is_selector, kind_of, reject, split_number, whole
 from mooring.api.api_errors import ApiError
 from mooring.api.json_objects import MERGE_PATCH, JsonObject
 from mooring.api.kind_spec import KindSpec

@@ -21,7 +21,8 @@ from mooring.answers.trial.changing_nodes import (
 )
 from mooring.answers.trial.node_prices import NO_PRICES, unpriced
 from mooring.answers.what_if.difference import WhatIf, difference
-from mooring.answers.what_if.workload_changes import apply, delete, is_selector, nodes_of, reject, scale, whole
+from mooring.answers.what_if.targets import is_selector, nodes_of, reject, whole
+from mooring.answers.what_if.workload_changes import apply, delete, scale
 from mooring.api.kinds import node_name
 from mooring.api.validation.field_rules import label_key, label_value
 from mooring.api.validation.problem import Problem, show

@@ -452,7 +452,7 @@ class _Replay:
 
     def _serve(self) -> None:
         # Hot: the API server and its client take 0.3 s to import, and most replays need neither.
-        from mooring.cli.served_sessions import ServedRecording, serve_recording
+        from mooring.cli.recorded_session import ServedRecording, serve_recording
 
         flags = self._flags
         served = ServedRecording(

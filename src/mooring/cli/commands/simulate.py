@@ -326,7 +326,7 @@ def _recorded(flags: RecordingFlags, loaded: LoadedCluster) -> AbstractContextMa
 
 def _serve(directory: str, loaded: LoadedCluster, dashboard_port: int | None) -> None:
     # Hot: the API server and its client take 0.3 s to import, and most simulations need neither.
-    from mooring.cli.served_sessions import ServedRecording, serve_recording
+    from mooring.cli.recorded_session import ServedRecording, serve_recording
 
     with refusals():
         served = ServedRecording("simulate", runs_in(Path(directory)), loaded.registry, dashboard_port=dashboard_port)

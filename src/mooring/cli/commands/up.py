@@ -43,8 +43,8 @@ from mooring.cli.recording_options import (
     undeclared_annotations,
 )
 from mooring.cli.refusal import refusals, refuse
-from mooring.cli.served_sessions import LINK_VARIABLE, UpSession, report
 from mooring.cli.terminal import tell
+from mooring.cli.up_session import LINK_VARIABLE, UpSession, report
 from mooring.controllers.nodes.simulated_nodes import missing_nodes
 from mooring.dashboard.questions.asked_cluster import AskedScheduler, objects_in_store
 from mooring.dashboard.questions.child_questions import ChildQuestions

@@ -25,7 +25,7 @@ from mooring.answers.trial.changing_cluster import ChangingCluster
 from mooring.answers.trial.counterfactual import Counterfactual
 from mooring.answers.trial.node_prices import NO_PRICES
 from mooring.answers.what_if.question import CHANGES, Change, what_if_after
-from mooring.answers.what_if.workload_changes import reject
+from mooring.answers.what_if.targets import reject
 from mooring.api.validation.problem import Problem
 from mooring.dashboard.interfaces import AskedChange, AskedChanges
 from mooring.dashboard.slices import at_once
