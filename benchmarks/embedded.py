@@ -19,7 +19,7 @@ from mooring.api.kinds import RESOURCES
 from mooring.apiclient.client import ApiClient
 from mooring.apiclient.kubeconfig.loading import find_connection
 from mooring.apiserver.resource_api import ResourceApi
-from mooring.app.cluster_doings import own_connection
+from mooring.app.node_actions import own_connection
 from mooring.controllers.nodes.simulated_nodes import missing_nodes
 from mooring.embedded.embedded_cluster import EmbeddedCluster
 from mooring.embedded.seeding import seed

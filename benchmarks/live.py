@@ -27,7 +27,7 @@ import aiohttp
 from mooring.apiclient.client import ApiClient
 from mooring.apiclient.kubeconfig.loading import find_connection
 from mooring.apiclient.lean_client import LeanClient
-from mooring.app.cluster_doings import own_connection
+from mooring.app.node_actions import own_connection
 from mooring.controllers.nodes.simulated_nodes import missing_nodes
 
 PODS = "/api/v1/namespaces/default/pods"

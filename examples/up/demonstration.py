@@ -18,7 +18,7 @@ import yaml
 from mooring.api.kinds import BY_KIND
 from mooring.apiclient.client import ApiClient
 from mooring.apiclient.kubeconfig.loading import find_connection
-from mooring.app.cluster_doings import own_connection
+from mooring.app.node_actions import own_connection
 
 FOLDER = Path(__file__).parent
 PODS = "/api/v1/namespaces/default/pods"

@@ -11,9 +11,8 @@ import pytest
 
 from mooring.answers.form.report_parts import BandPlot, BarPlot
 from mooring.answers.study.study_answer import StudyAnswer
-from mooring.answers.study.study_arrivals import arriving_pods, fitted_load
 from mooring.answers.study.study_file import MAX_SEEDS, Study, StudyError, read_study
-from mooring.answers.study.study_inputs import Digests, StudyInputs
+from mooring.answers.study.study_inputs import Digests, StudyInputs, arriving_pods, fitted_load
 from mooring.answers.study.study_metrics import MetricFault, at_column, function_of
 from mooring.answers.study.study_plan import StudyPlan, plan_study
 from mooring.answers.study.study_run import StudyExperiment, StudyResult

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from mooring.answers.study.study_arrivals import fitted_load
+from mooring.answers.study.study_inputs import fitted_load
 from mooring.inputs.trace_formats import AZURE_PACKING, FORMATS, GOOGLE_2019, OPENB, PAI_INSTANCES, PAI_TASKS
 from mooring.inputs.trace_reader import TraceError, TracePods, read_trace_nodes, read_trace_pods
 

@@ -152,7 +152,7 @@ class ResourceApi:
     gates: Mapping[str, bool] = field(default_factory=dict)
     """The feature gates of the cluster, for its API and for its controllers. One that is not named has its default."""
     cluster_id: str = field(default_factory=_new_uid)
-    """By which clients tell this cluster from others; see `server/subresources.py`."""
+    """By which clients tell this cluster from others; see `api/schema/discovery.py`."""
     new_uid: Callable[[], str] = _new_uid
     random_suffix: Callable[[], str] = _random_suffix
     failing: set[str] = field(default_factory=set)

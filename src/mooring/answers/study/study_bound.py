@@ -15,8 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mooring.answers.plan.programs import ProgramRows, linear_program, whole_program
-from mooring.answers.study.study_arrivals import arriving_pods
-from mooring.answers.study.study_inputs import StudyInputs
+from mooring.answers.study.study_inputs import StudyInputs, arriving_pods
 from mooring.answers.study.study_metrics import amount_in
 from mooring.answers.study.study_plan import StudyPlan
 from mooring.cluster.cluster import Cluster

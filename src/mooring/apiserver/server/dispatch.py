@@ -8,14 +8,13 @@ from mooring.api.json_objects import JsonObject
 from mooring.api.kinds import REQUESTS
 from mooring.api.kinds.pods import BINDING
 from mooring.api.schema import discovery, openapi
+from mooring.api.schema.discovery import IDENTITY_PATH, identity, prefix_of
 from mooring.api.schema.fields import type_of
 from mooring.api.schema.typed_values import check_typed
 from mooring.apiserver.resource_api import ResourceApi
 from mooring.apiserver.server import subresources, verbs
 from mooring.apiserver.server.forms import check_form_asked, wanted
 from mooring.apiserver.server.request import Answer, Request, Target, check_yaml, read_object, refusal, target_of
-from mooring.apiserver.server.subresources import ROOT as IDENTITY
-from mooring.apiserver.server.subresources import identity, prefix_of
 from mooring.apiserver.server.watching import WatchResponse, begin_watch
 from mooring.apiserver.service_tokens import ADMIN, ISSUER, ServiceTokens
 from mooring.kit.shown_text import quoted
@@ -49,7 +48,7 @@ def document(api: ResourceApi, request: Request, address: str) -> Answer | None:
         return health(request, api.failing)
     if path == "/":
         return Answer(200, {"paths": _PATHS})
-    if path == IDENTITY:
+    if path == IDENTITY_PATH:
         return Answer(200, identity(api.cluster_id))
     if path == openapi.V2_ROOT:
         return _openapi_v2(request)

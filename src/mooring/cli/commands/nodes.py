@@ -16,8 +16,8 @@ from mooring.apiclient.credentials import CredentialsError
 from mooring.apiclient.http_requests import Unanswered
 from mooring.apiclient.kubeconfig.files import KubeconfigError
 from mooring.apiclient.kubeconfig.loading import find_connection
-from mooring.app import cluster_doings
-from mooring.app.cluster_doings import NotOurs, own_connection
+from mooring.app import node_actions
+from mooring.app.node_actions import NotOurs, own_connection
 from mooring.cli.options import examples, path_option, read_node_template
 from mooring.cli.options import node_template as template_option
 from mooring.cli.refusal import refuse
@@ -71,7 +71,7 @@ def add(count: int, node_template: str | None, kubeconfig: Path | None) -> None:
     template = read_node_template(node_template)
 
     async def act(client: ApiClient) -> None:
-        async for name in cluster_doings.add(client, count, template):
+        async for name in node_actions.add(client, count, template):
             tell(f"{name} added")
 
     _run(act, kubeconfig)
@@ -82,7 +82,7 @@ def add(count: int, node_template: str | None, kubeconfig: Path | None) -> None:
 @_kubeconfig
 def remove(names: tuple[str, ...], kubeconfig: Path | None) -> None:
     """Remove nodes; their pods are lost."""
-    _run_each(cluster_doings.remove, names, "removed", kubeconfig)
+    _run_each(node_actions.remove, names, "removed", kubeconfig)
 
 
 @nodes.command(epilog=examples("mooring nodes fail node-0001 node-0002"))
@@ -90,7 +90,7 @@ def remove(names: tuple[str, ...], kubeconfig: Path | None) -> None:
 @_kubeconfig
 def fail(names: tuple[str, ...], kubeconfig: Path | None) -> None:
     """Stop the heartbeats of nodes, as if their machines failed."""
-    _run_each(cluster_doings.fail, names, "failed", kubeconfig)
+    _run_each(node_actions.fail, names, "failed", kubeconfig)
 
 
 @nodes.command(epilog=examples("mooring nodes recover node-0001"))
@@ -98,7 +98,7 @@ def fail(names: tuple[str, ...], kubeconfig: Path | None) -> None:
 @_kubeconfig
 def recover(names: tuple[str, ...], kubeconfig: Path | None) -> None:
     """Let failed nodes send heartbeats again."""
-    _run_each(cluster_doings.recover, names, "recovered", kubeconfig)
+    _run_each(node_actions.recover, names, "recovered", kubeconfig)
 
 
 @nodes.command(epilog=examples("mooring nodes drain node-0002"))
@@ -109,7 +109,7 @@ def drain(names: tuple[str, ...], kubeconfig: Path | None) -> None:
 
     async def act(client: ApiClient) -> None:
         for name in names:
-            async for line in cluster_doings.drain(client, name):
+            async for line in node_actions.drain(client, name):
                 tell(line)
 
     _run(act, kubeconfig)
