@@ -165,6 +165,7 @@ def test_pods_that_get_a_node_now_are_told_and_not_counted_as_helped() -> None:
     answer = asked(a_node("open"), a_node("closed", "1", cordoned=True), *pods)
     assert answer.summary()[1] == "The scheduler has room for 4 of them now, placed one after the other"
     assert answer.exit_status == 1
+    assert rows(answer, "Who")[0][3] == "4 of 6 would get a node now; alone, the first would go to open"
     fitting = asked(a_node("open"), *pods[:4])
     assert fitting.summary()[1] == "The scheduler has room for all of them now, placed one after the other"
     assert (rows(fitting, "Who")[0][3], fitting.exit_status) == ("would go to open now", 0)
