@@ -65,6 +65,12 @@ class PendingShape:
     def first(self) -> Pod:
         return self.pods[0]
 
+    @property
+    def called(self) -> str:
+        """The owner, or the pods where there is none."""
+        alone = f"Pod {self.first.key}" if len(self.pods) == 1 else f"{len(self.pods):,} pods such as {self.first.key}"
+        return self.owner or alone
+
 
 @dataclass(slots=True)
 class FoundChange:
@@ -160,7 +166,7 @@ def count_change(
     more = after.total - before.total
     if more <= 0:
         return None
-    owners = sorted({shapes[place].owner or f"Pod {shapes[place].first.key}" for place in forms})
+    owners = sorted({shapes[place].called for place in forms})
     cure = change.cure
     return CountedChange(cure.kind, cure.change, owners, more, after.is_least, cure.shown_cost)
 
