@@ -158,6 +158,21 @@ def test_a_job_keeps_its_template() -> None:
     assert refused(api, "PATCH", f"{JOBS}/j", moved, MERGE_PATCH)[0] == 422
 
 
+def test_a_stateful_set_mounts_the_volumes_of_its_claims() -> None:
+    claim = {
+        "metadata": {"name": "data"},
+        "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}},
+    }
+    container = {"name": "c", "image": "x", "volumeMounts": [{"name": "data", "mountPath": "/data"}]}
+    template = {**TEMPLATE, "spec": {"containers": [container]}}
+    spec = {"serviceName": "x", "selector": {"matchLabels": {"a": "b"}}, "template": template}
+    api = an_api()
+    why = 'spec.template.spec.containers[0].volumeMounts[0].name: Not found: "data"'
+    assert refused(api, "POST", SETS, {"metadata": {"name": "s"}, "spec": spec}) == (422, why)
+    made = {"metadata": {"name": "s"}, "spec": {**spec, "volumeClaimTemplates": [claim]}}
+    assert ask(api, "POST", SETS, made).code == 201
+
+
 def test_a_stateful_set_keeps_its_service() -> None:
     api = an_api()
     spec = {"serviceName": "x", "selector": {"matchLabels": {"a": "b"}}, "template": TEMPLATE}

@@ -38,7 +38,7 @@ def _long_running(called: str, strategy: Callable[[JsonObject], Causes], item: J
     if called and selector is not None and not (selector.get("matchLabels") or selector.get("matchExpressions")):
         yield field_invalid("spec.selector", selector, f"empty selector is invalid for {called}")
     yield from not_negative("spec", spec, _COUNTS)
-    yield from pod_form_faults(_TEMPLATE, at(item, _TEMPLATE, {}))
+    yield from pod_form_faults(_TEMPLATE, _with_claims(item))
     restart = at(item, f"{_TEMPLATE}.restartPolicy", "Always")
     if restart != "Always":
         yield field_unsupported(f"{_TEMPLATE}.restartPolicy", restart, ("Always",))
@@ -46,6 +46,17 @@ def _long_running(called: str, strategy: Callable[[JsonObject], Causes], item: J
         kind = "DaemonSet" if called == "daemonset" else "ReplicaSet"
         yield field_forbidden(f"{_TEMPLATE}.activeDeadlineSeconds", f"activeDeadlineSeconds in {kind} is not Supported")
     yield from strategy(spec)
+
+
+def _with_claims(item: JsonObject) -> JsonObject:
+    """The spec of the pods, with the volumes that a StatefulSet makes of its claim templates."""
+    spec: JsonObject = at(item, _TEMPLATE, {})
+    claims = [
+        {"name": name}
+        for claim in item["spec"].get("volumeClaimTemplates") or ()
+        if (name := at(claim, "metadata.name"))
+    ]
+    return {**spec, "volumes": [*(spec.get("volumes") or ()), *claims]} if claims else spec
 
 
 def _deployment_strategy(spec: JsonObject) -> Causes:

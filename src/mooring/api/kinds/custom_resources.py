@@ -209,7 +209,8 @@ def _unselectable(schema: object, path: str) -> str:
         return "does not refer to a valid field"
     if schema.get("type") in ("string", "boolean", "integer"):
         return ""
-    return "must point to a field of type string, boolean or integer. Enum string fields and strings with formats are allowed."
+    allowed = "Enum string fields and strings with formats are allowed."
+    return f"must point to a field of type string, boolean or integer. {allowed}"
 
 
 def stored_version_faults(old: JsonObject, new: JsonObject) -> list[Cause]:
