@@ -48,7 +48,7 @@ MAX_OFFERS = 500
 MAX_LIMIT = 100_000
 """How many nodes of one offer a plan may have."""
 _NO_OFFER = "there is no offer in it; write at least one"
-_ONLY_PRICES = "there are prices, but no offers that they are for: add a file with offers, NodePools, instance types or node groups"
+_ONLY_PRICES = "there are prices, but no offers that they are for: add a file with offers, NodePools or node groups"
 _FORM = "a list of offers, or one under `offers:`"
 
 Offered = Source | Written | Sequence[Source | Written]
