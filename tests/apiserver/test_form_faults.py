@@ -206,3 +206,14 @@ def test_a_deletion_of_many_has_a_limit() -> None:
         ask(api, "POST", CONFIG_MAPS, {"metadata": {"name": name}})
     assert [item["metadata"]["name"] for item in ask(api, "DELETE", CONFIG_MAPS, limit=2).body["items"]] == ["a", "b"]
     assert [item["metadata"]["name"] for item in ask(api, "GET", CONFIG_MAPS).body["items"]] == ["c"]
+
+
+def test_names_of_roles_and_subjects_of_bindings() -> None:
+    api, roles = an_api(), "/apis/rbac.authorization.k8s.io/v1/clusterroles"
+    assert ask(api, "POST", roles, {"metadata": {"name": "system:Some-Role"}}).code == 201
+    assert refused(api, "POST", roles, {"metadata": {"name": "a/b"}}) == (
+        *(422, "metadata.name: Invalid value: \"a/b\": may not contain '/'"),
+    )
+    role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "r"}
+    binding = {"metadata": {"name": "b"}, "roleRef": role, "subjects": [{"kind": "ServiceAccount", "name": "s"}]}
+    assert refused(api, "POST", f"{roles[:-5]}rolebindings", binding) == (422, "subjects[0].namespace: Required value")

@@ -127,6 +127,13 @@ def config_key_faults(text: str) -> list[str]:
     return faults
 
 
+def path_segment_faults(text: str) -> list[str]:
+    """The faults of a name of which nothing is asked but that it can be a part of a path."""
+    if text in (".", ".."):
+        return [f"may not be '{text}'"]
+    return [f"may not contain '{character}'" for character in "/%" if character in text]
+
+
 def port_name_faults(text: str) -> list[str]:
     """The faults of the name of a container port: a service name of RFC 6335."""
     faults = ["must be no more than 15 characters"] if len(text) > 15 else []

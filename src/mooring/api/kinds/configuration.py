@@ -8,7 +8,9 @@ from collections.abc import Iterator
 from mooring.api.api_errors import Cause, bad_request, field_forbidden, field_invalid, field_required, field_too_long
 from mooring.api.json_objects import JsonObject
 from mooring.api.kind_spec import AGE, NAME, OF_METADATA, POSTED, Column, KindSpec, by, count, field_cell, labels_at
-from mooring.model.names import config_key_faults
+from mooring.api.validation.field_rules import named
+from mooring.api.validation.problem import Problems
+from mooring.model.names import config_key_faults, path_segment_faults
 
 # ---- Authentication and authorization. The embedded server stores RBAC objects, so that manifests with them can be
 # applied, but does not enforce them. Reviews are posted, answered and not stored.
@@ -17,10 +19,26 @@ from mooring.model.names import config_key_faults
 _RBAC = ("rbac.authorization.k8s.io", "v1")
 _AUTHENTICATION, _AUTHORIZATION = ("authentication.k8s.io", "v1"), ("authorization.k8s.io", "v1")
 
-CLUSTER_ROLE = KindSpec(*_RBAC, "clusterroles", "ClusterRole", False)
-CLUSTER_ROLE_BINDING = KindSpec(*_RBAC, "clusterrolebindings", "ClusterRoleBinding", False)
-ROLE = KindSpec(*_RBAC, "roles", "Role")
-ROLE_BINDING = KindSpec(*_RBAC, "rolebindings", "RoleBinding")
+
+def _path_name(path: str, name: str) -> Problems:
+    """Names of roles are more than DNS names, such as `system:node`: whatever is a part of a path."""
+    return named(path, name, path_segment_faults)
+
+
+def _subject_faults(binding: JsonObject) -> list[Cause]:
+    return [
+        field_required(f"subjects[{i}].namespace")
+        for i, subject in enumerate(binding.get("subjects") or ())
+        if subject.get("kind") == "ServiceAccount" and not subject.get("namespace")
+    ]
+
+
+CLUSTER_ROLE = KindSpec(*_RBAC, "clusterroles", "ClusterRole", False, name_rule=_path_name)
+CLUSTER_ROLE_BINDING = KindSpec(
+    *(*_RBAC, "clusterrolebindings", "ClusterRoleBinding", False), name_rule=_path_name, faults=_subject_faults
+)
+ROLE = KindSpec(*_RBAC, "roles", "Role", name_rule=_path_name)
+ROLE_BINDING = KindSpec(*_RBAC, "rolebindings", "RoleBinding", name_rule=_path_name, faults=_subject_faults)
 
 SELF_SUBJECT_REVIEW = KindSpec(*_AUTHENTICATION, "selfsubjectreviews", "SelfSubjectReview", False, verbs=POSTED)
 TOKEN_REVIEW = KindSpec(*_AUTHENTICATION, "tokenreviews", "TokenReview", False, verbs=POSTED)
