@@ -217,3 +217,5 @@ def test_names_of_roles_and_subjects_of_bindings() -> None:
     role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "r"}
     binding = {"metadata": {"name": "b"}, "roleRef": role, "subjects": [{"kind": "ServiceAccount", "name": "s"}]}
     assert refused(api, "POST", f"{roles[:-5]}rolebindings", binding) == (422, "subjects[0].namespace: Required value")
+    place = "/apis/rbac.authorization.k8s.io/v1/namespaces/default/rolebindings"
+    assert ask(api, "POST", place, binding).code == 201

@@ -26,6 +26,7 @@ def _path_name(path: str, name: str) -> Problems:
 
 
 def _subject_faults(binding: JsonObject) -> list[Cause]:
+    """A subject in a RoleBinding is in its namespace; one in a ClusterRoleBinding has to say in which it is."""
     return [
         field_required(f"subjects[{i}].namespace")
         for i, subject in enumerate(binding.get("subjects") or ())
@@ -38,7 +39,7 @@ CLUSTER_ROLE_BINDING = KindSpec(
     *(*_RBAC, "clusterrolebindings", "ClusterRoleBinding", False), name_rule=_path_name, faults=_subject_faults
 )
 ROLE = KindSpec(*_RBAC, "roles", "Role", name_rule=_path_name)
-ROLE_BINDING = KindSpec(*_RBAC, "rolebindings", "RoleBinding", name_rule=_path_name, faults=_subject_faults)
+ROLE_BINDING = KindSpec(*_RBAC, "rolebindings", "RoleBinding", name_rule=_path_name)
 
 SELF_SUBJECT_REVIEW = KindSpec(*_AUTHENTICATION, "selfsubjectreviews", "SelfSubjectReview", False, verbs=POSTED)
 TOKEN_REVIEW = KindSpec(*_AUTHENTICATION, "tokenreviews", "TokenReview", False, verbs=POSTED)
