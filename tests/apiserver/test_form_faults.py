@@ -186,7 +186,7 @@ def test_a_stateful_set_keeps_its_service() -> None:
 def test_the_template_of_a_cron_job_is_completed() -> None:
     api = an_api()
     spec = {"schedule": "@every 1h", "jobTemplate": {"spec": JOB}}
-    cron = {"metadata": {"name": "c"}, "spec": spec}
+    cron: dict[str, Any] = {"metadata": {"name": "c"}, "spec": spec}
     made = ask(api, "POST", collection("cronjobs"), cron).body["spec"]["jobTemplate"]
     assert made["spec"]["template"]["spec"]["dnsPolicy"] == "ClusterFirst"
     cron["metadata"]["name"] = "c" * 53
