@@ -360,10 +360,10 @@ def a_room(rows: list[Any]) -> Room:
             priority[slot, place] = each
             for sums, request in zip(held, requests, strict=True):
                 sums[slot, place] = request
-    limits = [np.array([row[i] for row in rows], np.int64) for i in (1, 2)]
+    limits = np.array([[row[i] for row in rows] for i in (1, 2)], np.int64)
     count = np.array([len(pods) for pods, *_ in rows], np.int64)
     most = np.array([row[3] for row in rows], np.int64)
-    return Room([sums.cumsum(0) for sums in held], limits, most, priority, np.zeros_like(priority), count)
+    return Room(np.array(held).cumsum(1), limits, most, priority, np.zeros_like(priority), count)
 
 
 def plainly_kept(pods: list[Any], limits: tuple[int, int], most: int) -> tuple[int, list[int]] | None:
@@ -386,7 +386,7 @@ def test_who_stays_is_what_a_plain_loop_says(rows: list[Any]) -> None:
     for pods, *_ in rows:
         pods.sort(key=lambda pod: -pod[0])
     room = a_room(rows)
-    staying = can_stay(room.held, room.limits, room.most_pods, len(room.priority)).tolist()
+    staying = can_stay(room.held, room.limits, room.most_pods).tolist()
     for place, (pods, one, other, most) in enumerate(rows):
         plain = plainly_kept(pods, (one, other), most)
         if plain is None:

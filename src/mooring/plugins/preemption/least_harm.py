@@ -175,17 +175,19 @@ class LeastHarm:
         crowd = crowd_beside(self._attempt) if self._failure.nominated else None
         beyond_sums = self._rows_beyond_sums()
         best: Choice | None = None
-        judged, number = LEAST_PRIORITY - 1, FIRST_ROWS
-        while True:
-            is_bound = best is not None and best.harm[0] == 0
-            most = best.harm[1] if best is not None and is_bound else self._pod.priority - 1
+        judged, most, number = LEAST_PRIORITY - 1, self._pod.priority - 1, FIRST_ROWS
+        while judged < most:
             rows = np.flatnonzero((lowest > judged) & (lowest <= most))
             if not len(rows):
-                return best
-            if not is_bound:
-                most = _nth_lowest(lowest[rows], number)
-                rows, number = rows[lowest[rows] <= most], number * MORE_ROWS
-            best, judged = self._best_among(self.survey(rows, crowd), beyond_sums, best), most
+                break
+            up_to = most
+            if best is None or best.harm[0]:
+                up_to = _nth_lowest(lowest[rows], number)
+                rows, number = rows[lowest[rows] <= up_to], number * MORE_ROWS
+            best, judged = self._best_among(self.survey(rows, crowd), beyond_sums, best), up_to
+            if best is not None and not best.harm[0]:
+                most = best.harm[1]
+        return best
 
     def _best_among(self, survey: Survey, beyond_sums: Flags | None, best: Choice | None) -> Choice | None:
         """The best of these rows and of the best so far."""
@@ -213,7 +215,7 @@ class LeastHarm:
         # Hot: slices are read several times as fast as single rows, so with most rows wanted all of them are judged.
         is_most = 2 * len(rows) > height
         room = room_on(self._ranks, self._filters.demand, crowd, slice(0, height) if is_most else rows)
-        first = can_stay(room.held, room.limits, room.most_pods, len(room.priority))
+        first = can_stay(room.held, room.limits, room.most_pods)
         leaving = (room.priority < self._pod.priority).view(np.int8).sum(0, dtype=np.int64)
         can_fit = (first >= room.count - leaving) & (leaving > 0)
         if is_most:
