@@ -45,7 +45,7 @@ from mooring.plugins.preemption.kept_harm import (
 from mooring.plugins.preemption.victim_search import NodeDryRun, nominate
 
 LEAST_PRIORITY = -(1 << 31)
-FIRST_ROWS = 512
+FIRST_ROWS = 256
 """So many rows are judged first, if not more of them have the lowest priority."""
 MORE_ROWS = 8
 """As long as no row is a candidate, so many times more are judged."""
