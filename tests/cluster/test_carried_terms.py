@@ -202,7 +202,7 @@ def test_what_is_remembered_of_label_sets_is_bounded(most: int) -> None:
 
 
 def test_new_labels_of_a_pod_leave_its_terms_where_they_are() -> None:
-    """A bind that is confirmed gives a pod the topology labels of its node. Its terms are still those of a pod on the node."""
+    """A bind that is confirmed gives a pod the topology labels of its node, which change nothing about its terms."""
     cluster = Cluster()
     cluster.nodes.put_node(a_node("n"))
     anti = {"requiredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": "host", "labelSelector": {}}]}

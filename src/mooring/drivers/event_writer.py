@@ -272,9 +272,7 @@ class EventWriter:
         """Whether events wait for binds: not longer than HELD_S, and no more than MAX_HELD of them."""
         queue = self._queue
         return (
-            len(queue) < MAX_HELD
-            and self._have_precedence()
-            and self._timing.monotonic_s() - queue[0].since_s < HELD_S
+            len(queue) < MAX_HELD and self._have_precedence() and self._timing.monotonic_s() - queue[0].since_s < HELD_S
         )
 
     async def _send_all(self) -> None:

@@ -87,8 +87,8 @@ def room_on(ranks: PodRanks, demand: ResourceDemand, crowd: Crowd | None, rows: 
 
 
 def _of_rows(columns: Ints, rows: NDArray[np.intp] | slice) -> Ints:
-    """The columns of these rows, which are the last axis. Hot: `take` needs a fifth of the time that a list of rows takes as an
-    index beside a slice."""
+    """The columns of these rows, which are the last axis. Hot: `take` needs a third of the time that a list of rows takes as
+    an index, 7 µs instead of 21 for 740 rows."""
     return columns[..., rows] if isinstance(rows, slice) else columns.take(rows, -1)
 
 
