@@ -30,7 +30,7 @@ from mooring.framework.contract.status import final
 from mooring.framework.kept.prepared import CrowdedBook
 from mooring.model.pod import Pod
 from mooring.model.workloads import PodDisruptionBudget
-from mooring.plugins.preemption import default_preemption
+from mooring.plugins.preemption import default_preemption, least_harm
 from mooring.plugins.preemption.default_preemption import DefaultPreemption
 from mooring.plugins.preemption.kept_dry_run import KeptDryRun
 from mooring.plugins.preemption.kept_harm import NONE_FITS, Room, can_stay, harm_after, victim_positions
@@ -299,8 +299,9 @@ def compare(world: World, pod: Pod, kept: DefaultPreemption) -> None:
     assert said(found) == said(plain)
     if not isinstance(found, NoFit) or found.failure is None:
         return
-    for plugin in (kept, a_plugin()):
-        answer = plugin.post_filter(found.failure)
+    for plugin, first_rows in ((kept, least_harm.FIRST_ROWS), (a_plugin(), 1), (a_plugin(), 2)):
+        with mock.patch.multiple(least_harm, FIRST_ROWS=first_rows, MORE_ROWS=2):  # in several steps
+            answer = plugin.post_filter(found.failure)
         assert answer == choice if choice is not None else isinstance(answer, NoRoom)
         if choice is None:
             with mock.patch.object(default_preemption, "sums_decide", lambda *_: None):  # so all nodes are searched
