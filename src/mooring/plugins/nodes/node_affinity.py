@@ -47,6 +47,8 @@ class NodeAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin):
         added = args.added_affinity if isinstance(args, NodeAffinityArgs) else None
         self._added_required: NodeMatcher | None = None
         self._added_preferred: list[tuple[int, NodeTerm]] = []
+        self._adds_preferences = added is not None and bool(added.preferred)
+        """Parity: terms that match no node count here, too: Score runs for them, and gives every node 0."""
         if added is not None and added.required is not None:
             self._added_required = compile_node_selector(added.required)
         for preferred in (added.preferred if added else None) or ():
@@ -121,7 +123,7 @@ class NodeAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin):
     def pre_score(self, context: SchedulingContext, rows: Rows) -> Skip | None:
         """SKIP without preferred terms. Reads.SHAPE is right: only the terms and the profile decide. Terms that do not
         compile fail the attempt, as upstream."""
-        if context.shape.preferred_nodes is None and not self._added_preferred:
+        if context.shape.preferred_nodes is None and not self._adds_preferences:
             return SKIP
         _preferred(context)
         return None
