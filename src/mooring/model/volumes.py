@@ -287,8 +287,8 @@ def _gce_handle(disk: str, zones: Sequence[str]) -> str:
 
 
 def translation_fault(source: Volume | PersistentVolumeSpec, zones: Sequence[str] = ()) -> str | None:
-    """Why an in-tree volume cannot be translated, in upstream's words; None: it can be. An EBS volume fails if its URL names no
-    volume, a GCE disk in several zones if these are not in one region (`us-east1-b` is in `us-east1`)."""
+    """Why an in-tree volume cannot be translated, in upstream's words; None: it can be. An EBS volume fails if its URL names
+    no volume, a GCE disk in several zones if these are not in one region (`us-east1-b` is in `us-east1`)."""
     ebs = source.aws_elastic_block_store
     if ebs is not None and ebs.volume_id.startswith(_AWS_PREFIX):
         name = ebs.volume_id.removeprefix(_AWS_PREFIX).partition("/")[2].strip("/")
