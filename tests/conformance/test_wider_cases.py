@@ -3,13 +3,16 @@
 Random clusters that combine more than the corpus does found them. Each was given to the real scheduler in process.
 """
 
+import json
 from typing import Any
 
 import pytest
 
+from mooring.sim.conform import follow
 from small_scenarios import Json, a_node, a_pod, step
 
 NODE_AFFINITY = "node(s) didn't match Pod's node affinity/selector"
+GROUPS = "GenericWorkload=true"
 EBS, GCE = "ebs.csi.aws.com", "pd.csi.storage.gke.io"
 
 
@@ -170,3 +173,54 @@ def test_a_rule_that_taints_devices_counts() -> None:
     objects = [node, published, _object("DeviceClass", "gpu", spec={}), claim]
     assert step(*objects, pod)["result"] == "scheduled"
     assert step(*objects, rule, pod)["message"] == "0/1 nodes are available: 1 cannot allocate all claims."
+
+
+# ---- Timelines: what changes between attempts
+
+
+def _states(*ops: Json, gates: str = "") -> list[Json]:
+    """The states after these operations."""
+    line = {"name": "s", "config": None, "featureGates": gates, "ops": ops}
+    found: list[Json] = follow(json.dumps(line).encode())["states"]
+    return found
+
+
+def _create(item: Json) -> Json:
+    return {"op": "create", "object": item}
+
+
+def _update(item: Json) -> Json:
+    return {"op": "update", "object": item}
+
+
+def test_an_image_gets_the_size_that_the_only_node_reports_that_is_left() -> None:
+    def with_image(name: str, size: int) -> Json:
+        node = a_node(name, cpu="16" if name == "b" else "4")
+        node["status"]["images"] = [{"names": ["big:1"], "sizeBytes": size}]
+        return node
+
+    pod = a_pod("p", containers=[{"name": "c", "image": "big:1", "resources": {"requests": {"cpu": "1"}}}])
+    b = with_image("b", 1_000_000_000)
+    first = [
+        _create(with_image("a", 0)),
+        _create(with_image("c", 0)),
+        _create(b),
+        {"op": "delete", "kind": "Node", "name": "a"},
+    ]
+    gone = {"op": "delete", "kind": "Node", "name": "c"}
+    idle = a_node("d", cpu="32")
+    for last, expected in (([], "d"), ([_update(b)], "b")):
+        assert _states(*first, gone, _create(idle), *last, _create(pod))[-1]["bound"] == {"default/p": expected}
+
+
+def test_gates_of_the_members_that_are_left_still_count_a_member_that_goes() -> None:
+    group = _object("PodGroup", "g", "default", spec={"schedulingPolicy": {"gang": {"minCount": 2}}})
+    group["apiVersion"] = "scheduling.k8s.io/v1beta1"
+    members = [_create(a_pod(name, schedulingGroup={"podGroupName": "g"})) for name in ("p", "q")]
+    leaves = {"op": "delete", "kind": "Pod", "name": "default/p"}
+    found = _states(
+        _create(a_node("a", cpu="1")), _create(group), *members, leaves, {"op": "advance", "seconds": 5}, gates=GROUPS
+    )
+    before, after = found[-2]["pending"]["default/q"], found[-1]["pending"]["default/q"]
+    assert (before["where"], before["attempts"]) == ("backoff", 1)
+    assert (after["where"], after["attempts"]) == ("gated", 2)
