@@ -224,3 +224,25 @@ def test_gates_of_the_members_that_are_left_still_count_a_member_that_goes() -> 
     before, after = found[-2]["pending"]["default/q"], found[-1]["pending"]["default/q"]
     assert (before["where"], before["attempts"]) == ("backoff", 1)
     assert (after["where"], after["attempts"]) == ("gated", 2)
+
+
+def test_a_group_with_pods_on_a_node_that_is_gone_is_no_victim_but_an_error() -> None:
+    spec = {"schedulingPolicy": {"gang": {"minCount": 2}}, "disruptionMode": {"all": {}}, "priority": 0}
+    group = {**_object("PodGroup", "g", "default", spec=spec), "apiVersion": "scheduling.k8s.io/v1beta1"}
+    other: Json = {
+        **_object("PodGroup", "h", "default", spec=spec | {"priority": 10}),
+        "apiVersion": group["apiVersion"],
+    }
+    members = [_create(a_pod(name, schedulingGroup={"podGroupName": "g"})) for name in ("p", "q")]
+    gone = {"op": "delete", "kind": "Node", "name": "b"}
+    nodes = [_create(a_node(name, cpu="1")) for name in ("a", "b")]
+    alone = _create(a_pod("r", priority=10))
+    together = [_create(a_pod(name, priority=10, schedulingGroup={"podGroupName": "h"})) for name in ("s", "t")]
+    found = _states(*nodes, _create(group), *members, gone, _create(other), alone, *together, gates=GROUPS)
+    assert found[4]["bound"] == {"default/p": "a", "default/q": "b"}
+    fault = 'failed to get node info for node "b" from snapshot: nodeinfo not found for node name "b"'
+    pending = found[-1]["pending"]
+    assert pending["default/r"]["message"] == (f"0/1 nodes are available: 1 Insufficient cpu. preemption: {fault}")
+    assert pending["default/s"]["message"] == (
+        f'error in "DefaultPreemption" PodGroupPostFilter plugins: pod group preemption: failed to create domain: {fault}'
+    )
