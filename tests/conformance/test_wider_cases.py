@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from mooring.sim.conform import follow
-from small_scenarios import Json, a_node, a_pod, step
+from small_scenarios import Json, a_node, a_pod, step, steps
 
 NODE_AFFINITY = "node(s) didn't match Pod's node affinity/selector"
 GROUPS = "GenericWorkload=true"
@@ -245,4 +245,35 @@ def test_a_group_with_pods_on_a_node_that_is_gone_is_no_victim_but_an_error() ->
     assert pending["default/r"]["message"] == (f"0/1 nodes are available: 1 Insufficient cpu. preemption: {fault}")
     assert pending["default/s"]["message"] == (
         f'error in "DefaultPreemption" PodGroupPostFilter plugins: pod group preemption: failed to create domain: {fault}'
+    )
+
+
+def test_a_claim_that_a_pod_mentions_twice_takes_the_devices_that_were_found_first() -> None:
+    spec = {"driver": "d.example.com", "nodeName": "a", "devices": [{"name": "d-0"}, {"name": "d-1"}]}
+    published = _object(
+        "ResourceSlice", "a", spec=spec | {"pool": {"name": "a", "generation": 1, "resourceSliceCount": 1}}
+    )
+    published["spec"]["devices"][1]["attributes"] = {"n": {"int": 1}}
+
+    def claim(name: str, *selectors: str) -> Json:
+        chosen = [{"cel": {"expression": text}} for text in selectors]
+        wanted = {"deviceClassName": "any", "allocationMode": "ExactCount", "count": 1, "selectors": chosen}
+        requests = [{"name": "r", "exactly": wanted}]
+        return _object("ResourceClaim", name, "default", spec={"devices": {"requests": requests}})
+
+    twice = a_pod("p", resourceClaims=[{"name": name, "resourceClaimName": "c"} for name in ("x", "y")])
+    after = a_pod("q", resourceClaims=[{"name": "x", "resourceClaimName": "e"}])
+    found = steps(
+        a_node("a"),
+        published,
+        _object("DeviceClass", "any", spec={}),
+        claim("c"),
+        claim("e", 'device.attributes["d.example.com"].n > 1'),
+        twice,
+        after,
+        pods=["p", "q"],
+    )
+    assert (found[0]["result"], found[1].get("message")) == (
+        "scheduled",
+        "0/1 nodes are available: 1 cannot allocate all claims.",
     )
