@@ -323,11 +323,17 @@ LATE: dict[str, tuple[dict[str, Any], Callable[[World, Pod], None], str, str, tu
     "PreBind rejects it": (
         {"preBind P": curable("no disk", "no net")}, allow, "Unschedulable", "no disk, no net", BACKS_OFF,
     ),
+    "PreBind rejects it and gives no reason": (
+        {"preBind P": curable()}, allow, "Unschedulable", "", BACKS_OFF,
+    ),
     "PreBind raises": (
         {"preBind Q": PluginError("boom")}, allow, "SchedulerError", 'running PreBind plugin "Q": boom', BACKS_OFF,
     ),
     "Bind rejects it": (
         {"bind Binder": curable("no binding today")}, allow, "Unschedulable", "no binding today", BACKS_OFF,
+    ),
+    "Bind rejects it and gives no reason": (
+        {"bind Binder": curable()}, allow, "Unschedulable", "", BACKS_OFF,
     ),
     "Bind raises": (
         {"bind Binder": PluginError("boom")}, allow, "SchedulerError", 'running Bind plugin "Binder": boom', BACKS_OFF,

@@ -7,11 +7,11 @@ import pytest
 from build import a_node, a_pod
 from mooring.framework import config
 from mooring.framework.contract.intents import PatchStatus, Record
-from mooring.framework.contract.status import Rejection
+from mooring.framework.contract.status import Code, Rejection
 from mooring.kit.clock import NS_PER_S, VirtualClock
 from mooring.model.pod import Pod
 from mooring.queue.entry import QueuedPod
-from mooring.scheduler.failure import AttemptFailure, cut, error, fail, refused
+from mooring.scheduler.failure import SCHEDULER_ERROR, AttemptFailure, cut, error, fail, refused
 from mooring.scheduler.inputs import ObjectAdded
 from mooring.scheduler.scheduler import Scheduler
 from mooring.state.scheduler_assembly import build_scheduler
@@ -178,9 +178,9 @@ def test_a_pod_that_need_not_come_back(known: Pod | None, is_told: bool, nominat
     assert written(scheduler) == ([EVENT, (CONDITION, nominate or None)] if is_told else [])
 
 
-def test_a_failure_without_words_is_neither_recorded_nor_written() -> None:
+def test_a_pod_that_all_bind_plugins_skip_is_neither_recorded_nor_written() -> None:
     scheduler, entry = in_flight(our_pod(status=a_status("n1")))
-    fail(scheduler.core, entry, error(""))
+    fail(scheduler.core, entry, AttemptFailure("no Bind plugin bound it", SCHEDULER_ERROR, code=Code.Skip))
     assert written(scheduler) == []
     assert scheduler.core.queue.where(entry.key) == "backoff"
 

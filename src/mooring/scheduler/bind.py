@@ -23,7 +23,7 @@ from mooring.queue.entry import QueuedPod, TellPod
 from mooring.scheduler.core import Core
 from mooring.scheduler.decision import Placement
 from mooring.scheduler.extender_attempt import call_binder, refusal, skip
-from mooring.scheduler.failure import AttemptFailure, error, fail, plugin_fault, refused, unusable
+from mooring.scheduler.failure import SCHEDULER_ERROR, AttemptFailure, error, fail, plugin_fault, refused, unusable
 from mooring.scheduler.inputs import BindAnswered, CallAnswered
 from mooring.scheduler.pre_bind import BindingFailure, name_expected_node, prepare
 from mooring.scheduler.under_way import Binding
@@ -353,7 +353,8 @@ def _bind(core: Core, binding: Binding) -> None:
         if answer is not SKIP:
             return _not_bound(core, binding, error(unusable("Bind", plugin.name, answer)))
     # Parity: all Bind plugins skipped the pod. It backs off as after an error, but no event and no condition says so.
-    return _not_bound(core, binding, error(""))
+    skipped = AttemptFailure("no Bind plugin bound it", SCHEDULER_ERROR, code=Code.Skip)
+    return _not_bound(core, binding, skipped)
 
 
 def _not_bound(core: Core, binding: Binding, failure: AttemptFailure, is_rejected: bool = False) -> None:

@@ -24,7 +24,7 @@ _CUT = " ..."
 
 @dataclass(frozen=True, slots=True)
 class AttemptFailure:
-    """Why an attempt failed. An empty message means that neither an event nor a condition is written."""
+    """Why an attempt failed. With the code Skip neither an event nor a condition is written."""
 
     message: str
     reason: str = UNSCHEDULABLE
@@ -73,7 +73,7 @@ def fail(
     """
     core.observer.attempt_failed(entry, failure.reason == SCHEDULER_ERROR, failure.message)
     promised = core.queue.nominations.node_of(entry.uid) or promised
-    core.story(entry.pod, f"is not scheduled: {failure.message or 'no Bind plugin bound it'}")
+    core.story(entry.pod, f"is not scheduled: {failure.message}")
     known = core.pods.get(entry.key)
     if known is not None and known.id != entry.uid:
         core.queue.done(entry.uid, placed=False)  # the pod is gone, and another one has its name
@@ -93,7 +93,7 @@ def fail(
     if is_resize:
         return  # it has its node and runs there: nothing is said in its status, and no event is recorded
     core.queue.nominations.add(known, failure.nominate)
-    if failure.message:
+    if failure.code is not Code.Skip:
         core.outbox.append(Record(known, "Warning", "FailedScheduling", "Scheduling", cut(failure.message)))
         if not is_placed:
             _write_status(core, known, failure, promised)
