@@ -13,6 +13,7 @@ from mooring.answers.plan.offer_choice import useful_offers
 from mooring.answers.plan.offers import NodeOffer
 from mooring.answers.plan.orders import OrderTrials
 from mooring.answers.plan.patterns import PatternProgram
+from mooring.answers.plan.present_nodes import take_alike_in_all_orders
 from mooring.answers.plan.programs import lower_bound, solve
 from mooring.answers.plan.trials import NodeTrials, OfferedNodes, TrialPlacer
 from mooring.answers.trial.changing_cluster import ChangingCluster, objects_of, why_pending
@@ -195,8 +196,10 @@ class _NodePlanner:
         self._first: tuple[NodeTrials, NodeDemand, Sequence[Pod]] | None = None
 
     def start_from(self, loaded: LoadedCluster, pods: Sequence[Pod]) -> None:
-        """Let orders begin before pods were placed on the present nodes: other pods may find room there. `pods` are all
-        that were pending then."""
+        """Let orders begin before pods were placed on the present nodes, if other pods may find room there in some of them.
+        `pods` are all that were pending then."""
+        if take_alike_in_all_orders(self._trials, self._trials.queued(pods)):
+            return
         trials = NodeTrials(
             TrialPlacer(loaded), [OfferedNodes(each.offer, each.daemons) for each in self._trials.offers]
         )

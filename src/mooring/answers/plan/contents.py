@@ -27,7 +27,7 @@ from mooring.kit.choice import mix
 from mooring.model.names import HOSTNAME
 from mooring.model.pod import Pod
 
-MAX_PRESENT = 8
+MAX_PRESENT = 64
 """With more present nodes than these that take a pending pod, there is no table: it would have too many contents."""
 MAX_ASKED = 128
 """How many contents are asked about together: so many nodes of an offer are in the cluster then."""
@@ -312,7 +312,8 @@ class ContentWalks:
         """Place what fits on one node of each order, in the order of the pods. Hot: 0.7 ms for 60 pods in 1,000 orders."""
         table = self._table
         table.work += len(waiting) * (0.1 + len(contents) / 20_000)
-        for row in waiting:
+        for place in np.flatnonzero((waiting != table.placed).any(axis=1)):
+            row = waiting[place]
             after = table.follow(contents, row)
             row[after != contents] = table.placed
             contents = after

@@ -145,7 +145,7 @@ class HoldingSearch:
 
     def _search_steps(self) -> None:
         """Search with the orders in which the steps before failed, until nothing cheaper than a plan that holds is found."""
-        effort = (BY_TABLE if self._orders.has_table else BY_CORE) if self._is_small else MANY
+        effort = (BY_TABLE if self._orders.has_table else BY_CORE) if self._is_small else (StepEffort(4, 200, 30_000, 20) if self._orders.has_table else MANY)
         for number in range(ROUNDS if self._is_small else 1):
             search = StepSearch(self._orders, self._patterns, replace(effort, width=effort.width << number), self._tell)
             found = search.run(self._most_left, self._best_cost())

@@ -110,7 +110,7 @@ class OrderTrials:
         self.trials, self.demand, self._pods, self._fits_now = trials, demand, pods, fits_now
         self._table: ContentTable | None = None
         try:
-            self._table = ContentTable(trials, demand, pods) if len(pods) <= MAX_DECISIONS // TABLE_ORDERS else None
+            self._table = ContentTable(trials, demand, pods) if len(pods) <= 1000 else None
         except NotOfOneNode:
             trials.add(tuple(0 for _ in trials.offers))
         self._known: dict[tuple[object, ...], tuple[LeftPods, int]] = {}
