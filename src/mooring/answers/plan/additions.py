@@ -112,13 +112,18 @@ class PlannedAdditions:
 
 
 def nodes_to_add(
-    loaded: LoadedCluster, offers: Sequence[NodeOffer], tell: Progress | None = None, at_once: bool = False
+    loaded: LoadedCluster,
+    offers: Sequence[NodeOffer],
+    tell: Progress | None = None,
+    at_once: bool = False,
+    begun: ChangingCluster | None = None,
 ) -> PlannedAdditions:
-    """The cheapest nodes that were found; with `at_once`, of those that come all at once. `loaded` has patient pods.
+    """The cheapest nodes that were found; with `at_once`, of those that come all at once. `loaded` has patient pods; `begun`
+    is a simulation of it in which no pod was attempted, if there is one already.
 
     Raises SolverMissing, ConfigError, InputError.
     """
-    cluster = ChangingCluster(loaded)
+    cluster = begun or ChangingCluster(loaded)
     first = pending_in(cluster)
     at_first = len(first)
     cluster.settle()
