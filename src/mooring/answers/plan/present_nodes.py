@@ -1,7 +1,7 @@
 """Whether the order of the pending pods decides which of them fit on the present nodes.
 
-If it does not, all orders may begin after the present nodes have got these pods. The search for new nodes then has fewer pods,
-mostly no present node that takes any of them, and so a table (`contents.py`) where it would need a decision for each pod.
+If it does not, all orders may begin after the present nodes have got these pods. The search for new nodes then has fewer
+pods, mostly no present node that takes any of them, and so a table (`contents.py`) instead of a decision for each pod.
 """
 
 from collections.abc import Sequence
@@ -14,9 +14,11 @@ from mooring.model.pod import Pod
 
 
 def take_alike_in_all_orders(trials: NodeTrials, pods: Sequence[Pod]) -> bool:
-    """Whether the present nodes take equal numbers of pods of each kind in all orders that are tried. `pods` are all that were
-    pending, in the order of the queue; those that fit are on nodes of the trial cluster now. A kind has pods that agree in
-    all that decides where they fit; where other pods decide about one of them, the answer is no."""
+    """Whether the present nodes take equal numbers of pods of each kind in all orders that are tried.
+
+    `pods` are all that were pending, in the order of the queue; those that fit are on nodes of the trial cluster now. A kind
+    has pods that agree in all that decides where they fit. The answer is no if other pods decide about one of them.
+    """
     nodes = trials.cluster.nodes
     there = [found for pod in pods if (found := nodes.placed(pod.id)) is not None]
     for pod in there:
