@@ -153,24 +153,39 @@ def bound_of(case: Case, cost: float, optimum: float, orders: int, seconds: floa
     return proven, False
 
 
-def measure(plan: dict[str, Any], orders: int, seconds: float) -> dict[str, Any] | None:
+def cheapest_in_each(case: Case, cost: float, orders: int, seconds: float) -> list[float]:
+    """By order the cost of the cheapest nodes for this order alone, one after the other: nodes that are chosen one by one
+    when it is known which pods wait cannot cost less. The cost of the plan if nothing cheaper was found in time."""
+    sequences = NodeSequences(case, orders)
+    found, listed = [], sequences.begin
+    for at in range(orders):
+        sequences.begin = listed[at : at + 1]
+        found.append(cheapest_below(sequences, cost, time.process_time() + seconds)[0] or cost)
+    return found
+
+
+def measure(plan: dict[str, Any], orders: int, seconds: float, each: int) -> dict[str, Any] | None:
     case = a_case(plan["seed"])
     if any(kind.is_spread for kind in _kinds(case)) or plan["cost"] <= plan["optimum"] + NEAR:
         return None
     bound, is_exact = bound_of(case, plan["cost"], plan["optimum"], orders, seconds)
     price = round(bound / plan["optimum"] - 1, 4)
     known: Sequence[str] = ("seed", "family", "optimum", "cost", "gap")
-    return {**{key: plan[key] for key in known}, "bound": round(bound, 3), "priceOfHolding": price, "exact": is_exact}
+    told = {**{key: plan[key] for key in known}, "bound": round(bound, 3), "priceOfHolding": price, "exact": is_exact}
+    alone = cheapest_in_each(case, plan["cost"], each, seconds) if each else []
+    gaps = [round(cost / plan["optimum"] - 1, 4) for cost in (sum(alone) / each, max(alone))] if each else []
+    return {**told, **dict(zip(("meanGapInOneOrder", "worstGapInOneOrder"), gaps, strict=False))}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--orders", type=int, default=300)
     parser.add_argument("--seconds", type=float, default=10.0, help="CPU seconds for each search")
+    parser.add_argument("--each", type=int, default=0, help="the cheapest nodes for each of so many orders alone, too")
     options = parser.parse_args()
     for line in sys.stdin:
         plan = json.loads(line)
-        found = measure(plan, options.orders, options.seconds) if "seed" in plan else None
+        found = measure(plan, options.orders, options.seconds, options.each) if "seed" in plan else None
         if found is not None:
             print(json.dumps(found), flush=True)
 

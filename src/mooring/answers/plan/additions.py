@@ -13,6 +13,7 @@ from mooring.answers.plan.offer_choice import useful_offers
 from mooring.answers.plan.offers import NodeOffer
 from mooring.answers.plan.orders import OrderTrials
 from mooring.answers.plan.patterns import PatternProgram
+from mooring.answers.plan.present_nodes import take_alike_in_all_orders
 from mooring.answers.plan.programs import lower_bound, solve
 from mooring.answers.plan.trials import NodeTrials, OfferedNodes, TrialPlacer
 from mooring.answers.trial.changing_cluster import ChangingCluster, objects_of, why_pending
@@ -111,13 +112,18 @@ class PlannedAdditions:
 
 
 def nodes_to_add(
-    loaded: LoadedCluster, offers: Sequence[NodeOffer], tell: Progress | None = None, at_once: bool = False
+    loaded: LoadedCluster,
+    offers: Sequence[NodeOffer],
+    tell: Progress | None = None,
+    at_once: bool = False,
+    begun: ChangingCluster | None = None,
 ) -> PlannedAdditions:
-    """The cheapest nodes that were found; with `at_once`, of those that come all at once. `loaded` has patient pods.
+    """The cheapest nodes that were found; with `at_once`, of those that come all at once. `loaded` has patient pods; `begun`
+    is a simulation of it in which no pod was attempted, if there is one already.
 
     Raises SolverMissing, ConfigError, InputError.
     """
-    cluster = ChangingCluster(loaded)
+    cluster = begun or ChangingCluster(loaded)
     first = pending_in(cluster)
     at_first = len(first)
     cluster.settle()
@@ -195,8 +201,10 @@ class _NodePlanner:
         self._first: tuple[NodeTrials, NodeDemand, Sequence[Pod]] | None = None
 
     def start_from(self, loaded: LoadedCluster, pods: Sequence[Pod]) -> None:
-        """Let orders begin before pods were placed on the present nodes: other pods may find room there. `pods` are all
-        that were pending then."""
+        """Let orders begin before pods were placed on the present nodes, if other pods may find room there in some of them.
+        `pods` are all that were pending then."""
+        if take_alike_in_all_orders(self._trials, self._trials.queued(pods)):
+            return
         trials = NodeTrials(
             TrialPlacer(loaded), [OfferedNodes(each.offer, each.daemons) for each in self._trials.offers]
         )

@@ -29,6 +29,17 @@ def patient(loaded: LoadedCluster) -> LoadedCluster:
     return replace(loaded, objects=objects)
 
 
+def made_patient(cluster: ChangingCluster) -> ChangingCluster | None:
+    """A simulation in which no pod was attempted yet, with pending pods that preempt nobody; None if its pods came in another
+    order than in a new simulation, which takes them in the order of their creation."""
+    waiting = pending_in(cluster)
+    if waiting != sorted(waiting, key=lambda pod: pod.metadata.creation_timestamp or ""):
+        return None
+    for pod in waiting:
+        cluster.driver.update(with_spec(pod, preemption_policy=NEVER))
+    return cluster
+
+
 def pending_in(cluster: ChangingCluster) -> list[Pod]:
     """The pods without a node, in the order of their creation."""
     scheduler = cluster.simulated.scheduler

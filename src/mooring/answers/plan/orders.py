@@ -27,6 +27,8 @@ MAX_ORDERS, LEAST_ORDERS = 8, 2
 """How many orders of the pods each attempt of a search is tried in at first, with nodes together and one by one."""
 TABLE_ORDERS = 24
 """How many orders of the pods there are at first where a table answers."""
+MAX_BY_TABLE = 1_000
+"""With more pods than these there is no table: to try a plan in the orders that confirm it takes a second."""
 MAX_WALKED = 64_000
 """How many pods the orders have together that a search by the table makes steps in."""
 TABLE_SPARE = 1000
@@ -110,7 +112,7 @@ class OrderTrials:
         self.trials, self.demand, self._pods, self._fits_now = trials, demand, pods, fits_now
         self._table: ContentTable | None = None
         try:
-            self._table = ContentTable(trials, demand, pods) if len(pods) <= MAX_DECISIONS // TABLE_ORDERS else None
+            self._table = ContentTable(trials, demand, pods) if len(pods) <= MAX_BY_TABLE else None
         except NotOfOneNode:
             trials.add(tuple(0 for _ in trials.offers))
         self._known: dict[tuple[object, ...], tuple[LeftPods, int]] = {}

@@ -1,6 +1,5 @@
 """`mooring plan`: which nodes to add at least cost so that everything fits, and which nodes can go."""
 
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -21,14 +20,15 @@ from mooring.answers.plan.additions import (
     TriedOrders,
     nodes_to_add,
 )
-from mooring.answers.plan.judge import patient
+from mooring.answers.plan.judge import made_patient, patient
 from mooring.answers.plan.offer_choice import within_pools
 from mooring.answers.plan.offers import NodeOffer, Offered, read_all_offers
+from mooring.answers.plan.peak import pods_at_peak
 from mooring.answers.plan.shrink import KeptNode, Shrinking, ShrinkOptions, nodes_to_remove
 from mooring.answers.trial.changing_cluster import ChangingCluster, objects_of
 from mooring.answers.trial.drain_trials import NodeDrain
 from mooring.answers.what_if.workload_changes import apply as apply_objects
-from mooring.inputs.arrivals import Arrival, read_arrivals
+from mooring.inputs.arrivals import read_arrivals
 from mooring.inputs.field_checks import Validation
 from mooring.inputs.input_errors import InputError
 from mooring.inputs.loaded_cluster import LoadedCluster, Objects, Source, Written
@@ -36,39 +36,7 @@ from mooring.inputs.offers.price_files import asked_prices
 from mooring.inputs.offers.price_list import PriceList
 from mooring.kit.callbacks import Progress
 from mooring.kit.words import count
-from mooring.model.pod import Pod
 from mooring.model.quantity import show_percent
-
-# ---- The pods of the moment at which arrivals need most: what a plan has to find room for.
-
-
-def pods_at_peak(arrivals: Sequence[Arrival]) -> list[Pod]:
-    """The pods that run at the busiest moment, if each runs from its arrival. Busy is the sum over resources of the share of
-    all that is requested of it."""
-    total: Counter[str] = Counter()
-    for arrival in arrivals:
-        total.update(arrival.pod.shape.request)
-    events: list[tuple[int, int, int]] = []
-    for number, arrival in enumerate(arrivals):
-        events.append((arrival.at_ns, 1, number))
-        if arrival.run_ns is not None:
-            events.append((arrival.at_ns + arrival.run_ns, 0, number))  # ends come first: the room is free again
-    load, highest, peak_ns = 0.0, 0.0, 0
-    for at_ns, begins, number in sorted(events):
-        load += _share(arrivals[number].pod, total) * (1 if begins else -1)
-        if load > highest + 1e-9:
-            highest, peak_ns = load, at_ns
-    return [each.pod for each in arrivals if _runs_at(each, peak_ns)]
-
-
-def _share(pod: Pod, total: Counter[str]) -> float:
-    """At least something, so that pods without requests count too."""
-    return 1e-6 + sum(amount / total[name] for name, amount in pod.shape.request.items() if amount)
-
-
-def _runs_at(arrival: Arrival, at_ns: int) -> bool:
-    return arrival.at_ns <= at_ns and (arrival.run_ns is None or at_ns < arrival.at_ns + arrival.run_ns)
-
 
 POD_ROWS = 5
 """How many pods of a drain the summary of a row names."""
@@ -388,7 +356,8 @@ def plan(
     errors = _ReadingErrors()
     chosen: Sequence[NodeOffer] = ()
     known: PriceList | None = None
-    wanted = _applied(loaded, apply, validation, errors)
+    applied = _applied(loaded, apply, validation, errors) if apply else None
+    wanted = loaded if applied is None else objects_of(applied)
     with errors.kept():
         wanted = _with_arrivals(wanted, arrivals, validation)
     notes: Sequence[str] = ()
@@ -398,7 +367,8 @@ def plan(
     with errors.kept():
         known = asked_prices(asked.prices)
     errors.raise_all()
-    additions = _additions(patient(wanted), chosen, tell, at_once)
+    begun = made_patient(applied) if applied is not None and arrivals is None else None
+    additions = _additions(patient(wanted), chosen, tell, at_once, begun)
     new = [name for each in additions.added for name in each.names]
     shrinking = nodes_to_remove(additions.loaded, new, tell, known, asked.seconds) if shrink else Shrinking()
     answer = _answer(loaded, additions, shrinking, bool(chosen), bool(shrink))
@@ -406,10 +376,14 @@ def plan(
 
 
 def _additions(
-    wanted: LoadedCluster, offers: Sequence[NodeOffer], tell: Progress | None, at_once: bool
+    wanted: LoadedCluster,
+    offers: Sequence[NodeOffer],
+    tell: Progress | None,
+    at_once: bool,
+    begun: ChangingCluster | None,
 ) -> PlannedAdditions:
     """The nodes to add, within the limits of pools that several offers share."""
-    additions = nodes_to_add(wanted, offers, tell, at_once=at_once)
+    additions = nodes_to_add(wanted, offers, tell, at_once=at_once, begun=begun)
     counts = {each.offer.name: 0 for each in additions.added}
     for each in additions.added:
         counts[each.offer.name] += each.count
@@ -463,15 +437,13 @@ class _ReadingErrors:
 
 def _applied(
     loaded: LoadedCluster, files: Sequence[Objects], validation: Validation, errors: _ReadingErrors
-) -> LoadedCluster:
+) -> ChangingCluster:
     """The cluster with more objects, before any pod is placed."""
-    if not files:
-        return loaded
     cluster = ChangingCluster(loaded, validation)
     for file in files:
         with errors.kept():
             apply_objects(cluster, file)
-    return objects_of(cluster)
+    return cluster
 
 
 def _with_arrivals(
