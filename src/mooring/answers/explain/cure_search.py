@@ -21,7 +21,7 @@ from mooring.answers.explain.cure import (
     Relaxation,
     SearchBudget,
 )
-from mooring.answers.explain.cures_by_others import by_mending, by_moves, by_one_more, by_uncordoning
+from mooring.answers.explain.cures_by_others import by_mending, by_moves, by_one_more, by_uncordoning, by_waiting
 from mooring.answers.explain.device_cures import by_fewer_devices, by_freed_devices, by_other_devices
 from mooring.answers.explain.pod_rule_cures import DropAffinity, DropHostPorts, SpreadLess, Tolerate
 from mooring.answers.explain.priority_cures import by_evicting, by_priority
@@ -75,7 +75,10 @@ def _found(patient: Patient) -> list[Cure]:
         found += islice(search(patient), EACH)
     found += by_combinations(patient, min((cure.cost for cure in found), default=inf))
     found += by_moves(patient)
-    return found or by_described_node(patient)
+    unlike = {cure.change: cure for cure in reversed(found)}  # a claim without a volume is in the way for two searches
+    cures = [*unlike.values()]
+    are_drastic = all("drop-request" in cure.kind.split("+") for cure in cures)
+    return cures + by_described_node(patient) if are_drastic else cures
 
 
 # ---- What keeps the scheduler from looking at a pod at all: it goes first in every cure.
@@ -148,6 +151,7 @@ def _cure(patient: Patient, *changes: CureChange) -> Iterator[Cure]:
 
 
 _SEARCHES: tuple[Callable[[Patient], Iterator[Cure]], ...] = (
+    by_waiting,
     by_uncordoning,
     by_volumes,
     by_fewer_devices,

@@ -257,7 +257,8 @@ def _of_pending(trials: Counterfactual, pod: Pod, known: PodExplanation) -> PodE
     reasons = _reasons(trials, pod, decision)  # before the next decision: it reads what the runner keeps
     waits = _waits_for(trials, pod, decision.diagnosis.plugins)
     nomination = trials.nominate(pod)
-    victims = [victim.key for victim in nomination.victims] if nomination is not None else []
+    evicted = nomination.victims if nomination is not None else ()
+    victims = [victim.key for victim in evicted if not victim.is_terminating]
     notes = (
         [] if may_preempt(pod) else [f"It evicts no other pod: its preemptionPolicy is {pod.spec.preemption_policy}"]
     )
