@@ -39,6 +39,8 @@ def may_preempt(pod: Pod) -> bool:
 
 def _evicting(patient: Patient, kind: str, priority: int, nomination: Nomination) -> Iterator[Cure]:
     form, victims = with_priority(patient.pod, priority), nomination.victims
+    if all(victim.is_terminating for victim in victims):
+        return  # to wait is enough
     text = _told(patient, priority, nomination)
     cure = patient.cured(kind, text, RAISE_PRIORITY, ChangePod(form), *(RemovePod(victim) for victim in victims))
     if cure is not None:
