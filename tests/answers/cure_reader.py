@@ -360,7 +360,8 @@ def create_volumes(cluster: Manifests, created: str) -> None:
             continue
         if match := re.fullmatch(claim_pattern, each):
             spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": match[2]}}}
-            metadata = {"name": match[1], "namespace": cluster.pod["metadata"]["namespace"], "uid": f"uid-{match[1]}"}
+            namespace, _, name = match[1].partition("/")
+            metadata = {"name": name, "namespace": namespace, "uid": f"uid-{name}"}
             claim = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": metadata, "spec": spec}
             cluster.objects.append(claim)
             _bind(cluster, claim, match[2], None)

@@ -31,7 +31,7 @@ def using_data(cpu: str = "1") -> Written:
     return a_pod("wanted", cpu, volumes=[{"name": "d", "persistentVolumeClaim": {"claimName": "data"}}])
 
 
-AGAIN = "create the PersistentVolumeClaim data (5Gi, class fast) again, with "
+AGAIN = "create the PersistentVolumeClaim default/data (5Gi, class fast) again, with "
 WITHOUT_DATA = f"{AGAIN}another volume without the data of old"
 USELESS: dict[str, tuple[list[Written], str, int]] = {
     "a volume that is gone": ([a_claim(phase="Lost")], f"{AGAIN}a volume", 45),

@@ -32,17 +32,17 @@ def volumes_on(patient: Patient, row: int = -1) -> Iterator[CureChange]:
         claim = known.get(f"{pod.namespace}/{named.name}")
         if not isinstance(claim, PersistentVolumeClaim):
             claim = _claim(pod, named)
-            texts.append(f"create the PersistentVolumeClaim {named.name}{what_is_asked(claim)} with a volume")
+            texts.append(f"create the PersistentVolumeClaim {claim.key}{what_is_asked(claim)} with a volume")
             cost += VOLUME
         elif not claim.spec.volume_name and claim.metadata.deletion_timestamp is None:
-            texts.append(f"create a volume for the PersistentVolumeClaim {named.name}{what_is_asked(claim)}")
+            texts.append(f"create a volume for the PersistentVolumeClaim {claim.key}{what_is_asked(claim)}")
             cost += VOLUME
         elif _is_of_use(patient, claim, row):
             continue
         else:
             volume = _volume_of(patient, claim)
             more = f"another volume without the data of {volume.name}" if volume is not None else "a volume"
-            texts.append(f"create the PersistentVolumeClaim {named.name}{what_is_asked(claim)} again, with {more}")
+            texts.append(f"create the PersistentVolumeClaim {claim.key}{what_is_asked(claim)} again, with {more}")
             cost += LOSE_DATA if volume is not None else VOLUME
             kind = "replace-volume"
         edits += bound_edits(claim)

@@ -65,6 +65,11 @@ class PendingShape:
     def first(self) -> Pod:
         return self.pods[0]
 
+    @property
+    def owners(self) -> list[str]:
+        """The owner; of pods without a controller each is its own."""
+        return [self.owner] if self.owner else [f"Pod {pod.key}" for pod in self.pods]
+
 
 @dataclass(slots=True)
 class FoundChange:
@@ -155,12 +160,12 @@ def count_change(
     loaded: LoadedCluster, shapes: Sequence[PendingShape], change: FoundChange, before: PlacedCount
 ) -> CountedChange | None:
     """How many more pods get a node with the change than before; None if none does."""
-    forms = change.forms()
+    forms = {place: pod for place, pod in change.forms().items() if pod is not shapes[place].first}
     after = count_placed(loaded, shapes, change.edits, forms)
     more = after.total - before.total
     if more <= 0:
         return None
-    owners = sorted({shapes[place].owner or f"Pod {shapes[place].first.key}" for place in forms})
+    owners = sorted({owner for place in forms for owner in shapes[place].owners})
     cure = change.cure
     return CountedChange(cure.kind, cure.change, owners, more, after.is_least, cure.shown_cost)
 
@@ -302,9 +307,10 @@ def _reasons(verdicts: Iterable[_Verdict], trials: Counterfactual) -> list[Pendi
     owners: dict[tuple[str, str], set[str]] = {}
     rows: dict[tuple[str, str], set[int]] = {}
     for verdict in verdicts:
+        # One text may be two reasons: on some nodes eviction can help, on others it cannot.
+        pods.update(dict.fromkeys(((each.plugin, each.message) for each in verdict.reasons), len(verdict.shape.pods)))
         for reason in verdict.reasons:
             key = reason.plugin, reason.message
-            pods[key] += len(verdict.shape.pods)
             owners.setdefault(key, set()).update(
                 [verdict.shape.owner] if verdict.shape.owner else [pod.key for pod in verdict.shape.pods]
             )
