@@ -81,6 +81,9 @@ class TriedOrders:
     held: int = 0
     cheaper: CheaperPlan | None = None
     """The cheapest nodes that were found for the order of the cluster, if they cost less than the plan."""
+    nodes_first: tuple[int, int] = (0, 0)
+    """In how many orders pods stay pending if the nodes are there before the pods that fit on the present nodes have been
+    placed, and in how many that was tried."""
 
 
 NOT_TRIED = TriedOrders()
@@ -108,6 +111,15 @@ class PlannedAdditions:
     """For how many decisions each one of the search counted: with more than 1, a smaller cluster is searched longer."""
     offers_left_out: int = 0
     """How many offers were not searched: no pod can use them, or others cost less."""
+
+    def nodes_first_notes(self) -> list[str]:
+        """The sentence about nodes that are there before the pods that fit on the present nodes, if the plan needs the pods
+        first."""
+        failed, tried = self.orders.nodes_first
+        if not failed:
+            return []
+        early = f"with the new nodes there before them, pods stay pending in {failed} of {tried} orders that were tried"
+        return [f"let the pods that fit on the present nodes be placed before you add nodes: {early}"]
 
 
 def nodes_to_add(
@@ -310,4 +322,5 @@ def _tried(orders: OrderTrials, chosen: FoundNodes, one: FoundNodes) -> TriedOrd
     most_left = len(chosen.left)
     is_cheaper = len(one.left) <= most_left and one.cost < chosen.cost - 1e-9
     cheaper = CheaperPlan(one.cost, orders.held(steps_of(one), most_left)) if is_cheaper else None
-    return TriedOrders(orders.number, orders.held(steps_of(chosen), most_left), cheaper)
+    early = orders.nodes_first(steps_of(chosen), most_left)
+    return TriedOrders(orders.number, orders.held(steps_of(chosen), most_left), cheaper, early)
