@@ -10,7 +10,7 @@ The cost orders cures, the smallest change first. It is a rough measure of how m
 | tolerate a taint                              | 30 for each                                         |
 | drop or widen a rule of the pod               | 40 for each                                         |
 | claim fewer or other devices                  | 40                                                  |
-| create or bind a volume                       | 45                                                  |
+| create or bind a volume, create a claim       | 45                                                  |
 | create a claim again, without its data        | 75                                                  |
 | free devices that no pod uses                 | 45                                                  |
 | remove a taint from a node, label a node      | 45 for each; 20 more for a label with another value |

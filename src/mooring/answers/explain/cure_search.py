@@ -22,7 +22,7 @@ from mooring.answers.explain.cure import (
     SearchBudget,
 )
 from mooring.answers.explain.cures_by_others import by_mending, by_moves, by_one_more, by_uncordoning, by_waiting
-from mooring.answers.explain.device_cures import by_fewer_devices, by_freed_devices, by_other_devices
+from mooring.answers.explain.device_cures import by_fewer_devices, by_freed_devices, by_missing_claims, by_other_devices
 from mooring.answers.explain.pod_rule_cures import DropAffinity, DropHostPorts, SpreadLess, Tolerate
 from mooring.answers.explain.priority_cures import by_evicting, by_priority
 from mooring.answers.explain.request_cures import LowerRequests
@@ -154,6 +154,7 @@ _SEARCHES: tuple[Callable[[Patient], Iterator[Cure]], ...] = (
     by_waiting,
     by_uncordoning,
     by_volumes,
+    by_missing_claims,
     by_fewer_devices,
     by_other_devices,
     by_freed_devices,

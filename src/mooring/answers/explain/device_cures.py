@@ -9,19 +9,22 @@ from itertools import combinations
 
 import msgspec
 
-from mooring.answers.explain.cure import CHANGE_RULE, FREE_CLAIM, Cure, Patient
+from mooring.answers.explain.cure import CHANGE_RULE, FREE_CLAIM, VOLUME, Cure, Patient
 from mooring.answers.explain.cures_by_others import broken_budgets, removal_cost
 from mooring.answers.trial.counterfactual import Edit, PutObject, RemovePod, with_spec
 from mooring.kit.words import count
 from mooring.model.devices import (
     ALL,
+    DeviceClaim,
     DeviceClass,
     DeviceRequest,
     DeviceSubRequest,
     ExactDeviceRequest,
     ResourceClaim,
+    ResourceClaimSpec,
     ResourceClaimStatus,
 )
+from mooring.model.meta import ObjectMeta
 from mooring.model.pod import Pod
 from mooring.plugins.devices.device_claims import Unresolved, claims_of, is_group
 from mooring.rules.daemon_nodes import is_daemon
@@ -135,6 +138,24 @@ def _asking(request: DeviceRequest, alternative: int, ask: Ask) -> DeviceRequest
 def _with(claim: ResourceClaim, devices: object) -> ResourceClaim:
     changed: ResourceClaim = msgspec.structs.replace(claim, spec=msgspec.structs.replace(claim.spec, devices=devices))
     return changed
+
+
+def by_missing_claims(patient: Patient) -> Iterator[Cure]:
+    """Claims that the pod names and that do not exist: each with one device, of a class that some node has."""
+    cluster = patient.trials.cluster
+    named = [each.resource_claim_name for each in patient.pod.spec.resource_claims or () if each.resource_claim_name]
+    keys = [key for name in named if (key := f"{patient.pod.namespace}/{name}") not in cluster.objects[ResourceClaim]]
+    for class_name in sorted(each.name for each in cluster.objects[DeviceClass].values())[:MAX_CLASSES] if keys else ():
+        ask = DeviceRequest(name="devices", exactly=ExactDeviceRequest(class_name, None, "ExactCount", 1))
+        claims = [_new_claim(key, ask) for key in keys]
+        text = " and ".join(f"create the ResourceClaim {key} with 1 device of class {class_name}" for key in keys)
+        yield from patient.cures("create-claim", text, VOLUME * len(keys), *map(PutObject, claims))
+
+
+def _new_claim(key: str, ask: DeviceRequest) -> ResourceClaim:
+    namespace, _, name = key.partition("/")
+    spec = ResourceClaimSpec(devices=DeviceClaim(requests=[ask]))
+    return ResourceClaim(metadata=ObjectMeta(name=name, namespace=namespace, uid=f"claim-{key}"), spec=spec)
 
 
 # ---- claims of others
