@@ -232,6 +232,18 @@ def test_a_plan_that_needs_the_pods_of_the_present_nodes_placed_first_says_so() 
     assert note.startswith("let the pods that fit on the present nodes be placed before you add nodes: ")
 
 
+def test_pods_that_no_offer_can_take_may_get_the_room_of_others() -> None:
+    """The large pod fits on the present node only. If it comes first, four of the six small ones find no room."""
+    small = [a_pod(f"a-{i}", "1") for i in range(6)]
+    large, present = a_pod("z-large", "4"), a_node("present", "4", "64Gi")
+    answer = plan(load([present, *small, large]), [{"name": "new", "price": 1.0, "node": a_node("template", "2")}])
+    assert (answer.placed_now, [*answer.pending], answer.steps) == (4, ["default/z-large"], 1)
+    (note,) = [each for each in answer.notes if "no offer can take" in each]
+    large["spec"]["nodeName"], large["status"] = "present", {"phase": "Running"}
+    assert simulated_left([present, a_node("new-1", "2"), *small, large], 6) == 4
+    assert note.startswith("pods that no offer can take may get the room of others on the present nodes: in ")
+
+
 def test_a_plan_that_does_not_need_it_does_not_say_so() -> None:
     offer = {"name": "silver", "price": 1.0, "node": a_node("template", "4", "64Gi")}
     answer = plan(load([a_node("present", "2"), *[a_pod(f"p{i}", "2") for i in range(3)]]), [offer])

@@ -44,8 +44,8 @@ MAX_DECISIONS = 6_000
 orders."""
 CONFIRMED = 24
 """In how many orders the core confirms steps that hold by a table."""
-MAX_NODES_FIRST = 12
-"""In how many orders a plan is tried with its nodes there before the pods."""
+MAX_FAILING = 12
+"""In how many orders a plan is tried for a note: with its nodes there before the pods, and with pods that no offer takes."""
 MAX_BY_CORE = 12
 """In how many orders the core may leave pods though the table does not, before the table is given up."""
 
@@ -187,12 +187,12 @@ class OrderTrials:
         self.trials.decisions += known[1]
         return known[0]
 
-    def nodes_first(self, steps: Sequence[Additions], most_left: int) -> tuple[int, int]:
-        """In how many orders more than `most_left` pods are left if the nodes of the first step are there before the pods
-        that fit on the present nodes have been placed, and in how many this was tried: in none if no pod fits there."""
-        together = [order for order in self.orders if not order.is_one_by_one][:MAX_NODES_FIRST]
+    def failing(self, steps: Sequence[Additions], most_left: int, is_settled: bool = True) -> tuple[int, int]:
+        """In how many orders more than `most_left` pods are left, and in how many this was tried: in none if no pod fits on
+        the present nodes. Without `is_settled` the nodes of the first step are there before pods have been placed there."""
+        together = [order for order in self.orders if not order.is_one_by_one][:MAX_FAILING]
         tried = together if self._fits_now and any(map(any, steps)) else []
-        failed = [order for order in tried if len(self._tried_in(order, steps, is_settled=False).pods) > most_left]
+        failed = [order for order in tried if len(self._tried_in(order, steps, is_settled).pods) > most_left]
         return len(failed), len(tried)
 
     def _tried_in(self, order: ArrivalOrder, steps: Sequence[Additions], is_settled: bool = True) -> LeftPods:
