@@ -18,9 +18,9 @@ from typing import Any
 
 import msgspec
 
-from mooring.dashboard.scheduler_source import SchedulerSource
+from mooring.app.dashboards import SchedulerSource
 from mooring.dashboard.serving.sampler import QUICK_S, SLOW_S, Sampler, Streams
-from mooring.dashboard.views.pod_stories import MAX_LINES, PodStories
+from mooring.dashboard.views.scheduling_flow import MAX_LINES, PodStories
 from mooring.framework.config import default
 from mooring.framework.contract.intents import Bind
 from mooring.kit.clock import SteadyClock

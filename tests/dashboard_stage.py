@@ -14,8 +14,7 @@ from mooring.dashboard.questions.child_questions import ChildProcess
 from mooring.dashboard.questions.question_process import answer_to, answered, write
 from mooring.dashboard.serving.api_paths import DashboardParts
 from mooring.dashboard.serving.dashboard_handler import DashboardHandler, LoopbackServer
-from mooring.dashboard.views.pod_stories import PodStories
-from mooring.dashboard.views.scheduling_flow import FlowCounters, SelfCheckFigures
+from mooring.dashboard.views.scheduling_flow import FlowCounters, PodStories, SelfCheckFigures
 from mooring.drivers.simulated_driver import START_NS, Driver
 from mooring.framework.config import default
 from mooring.kit.clock import VirtualClock

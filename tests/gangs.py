@@ -12,7 +12,7 @@ from mooring.framework.profile.registry import Registry
 from mooring.kit.clock import VirtualClock
 from mooring.model.pod import Pod
 from mooring.model.workloads import CompositePodGroup, PodGroup
-from mooring.plugins.builtin import in_tree
+from mooring.plugins import in_tree
 from mooring.scheduler.observer import SchedulerListeners
 from mooring.scheduler.scheduler_metrics import SchedulerMetrics
 from mooring.state.scheduler_assembly import build_scheduler

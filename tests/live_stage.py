@@ -11,7 +11,7 @@ import msgspec
 from build import a_node, a_pod
 from jumping_clock import JumpingClock
 from mooring.api.api_errors import conflict, not_found
-from mooring.apiclient.request_errors import ConnectionLost
+from mooring.apiclient.http_requests import ConnectionLost
 from mooring.apiclient.throttle import Timing
 from mooring.drivers.event_writer import EventWriter
 from mooring.drivers.live_driver import LiveDriver

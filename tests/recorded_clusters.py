@@ -15,8 +15,7 @@ from mooring.scheduler.decide import DecideOptions
 from mooring.scheduler.inputs import Input, ObjectAdded, ObjectRemoved, ObjectUpdated
 from mooring.scheduler.scheduler import Scheduler
 from mooring.scheduler.ties import by_seed
-from mooring.state.recording.cluster_observer import ObserverRecorder, observe_run
-from mooring.state.recording.recorder import record_run, scheduler_header
+from mooring.state.recording.recorder import ObserverRecorder, observe_run, record_run, scheduler_header
 from mooring.state.recording.run_files import RecordingLimits
 from mooring.state.recording.segment_file import SegmentHeader
 from mooring.state.scheduler_assembly import Recorder, build_scheduler

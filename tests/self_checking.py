@@ -18,7 +18,7 @@ from mooring.scheduler.inputs import Input
 from mooring.scheduler.observer import SchedulerListeners
 from mooring.scheduler.scheduler import Scheduler
 from mooring.state.check.check import SelfCheck
-from mooring.state.check.found_difference import StateDifference
+from mooring.state.check.object_differences import StateDifference
 from mooring.state.scheduler_assembly import build_scheduler
 
 ZONE, HOST = "topology.kubernetes.io/zone", "kubernetes.io/hostname"

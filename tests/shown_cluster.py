@@ -12,10 +12,10 @@ from typing import Any
 
 from build import a_node, a_pod
 from dashboard_stage import TOKEN, StagedSource
+from mooring.dashboard.recorded_decisions import read_decisions
 from mooring.dashboard.serving.api_paths import DashboardParts
 from mooring.dashboard.serving.dashboard_handler import DashboardHandler, LoopbackServer
-from mooring.dashboard.timeline.recorded_decisions import read_decisions
-from mooring.dashboard.timeline.time_line import RecordedTimeLine, RecordingSource
+from mooring.dashboard.time_line import RecordedTimeLine, RecordingSource
 from mooring.drivers.simulated_driver import START_NS
 from mooring.inputs.arrivals import arrivals_of
 from mooring.kit.clock import VirtualClock, in_seconds

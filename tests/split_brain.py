@@ -29,9 +29,9 @@ from aiohttp import web
 from forked_commands import Started, start_mooring
 from mooring.apiclient.client import ApiClient
 from mooring.apiclient.connection_settings import ConnectionSettings
+from mooring.apiclient.http_requests import OutgoingRequest
 from mooring.apiclient.kubeconfig.loading import find_connection
 from mooring.apiclient.proxy_transport import ProxyTransport
-from mooring.apiclient.transport import OutgoingRequest
 
 LEASE_S, RENEW_S, RETRY_S = 6, 4, 0.5
 """A leader stops 4.5 s after its last answer: 1.5 s are left for what is on its way, however busy the machine is."""

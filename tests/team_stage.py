@@ -12,7 +12,7 @@ from mooring.drivers.simulated_driver import START_NS, Driver
 from mooring.framework import config
 from mooring.kit.clock import VirtualClock
 from mooring.plugin import KubeObject, Pod
-from mooring.plugins.builtin import in_tree
+from mooring.plugins import in_tree
 from mooring.scheduler.observer import SchedulerListeners
 from mooring.state.scheduler_assembly import build_scheduler
 

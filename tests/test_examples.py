@@ -22,7 +22,7 @@ from mooring.cli.main import main
 from mooring.framework import config as configuration
 from mooring.framework.profile.registry import load_file
 from mooring.inputs.load_plan import read_load_plan
-from mooring.plugins.agents.agent_score import python_policy
+from mooring.plugins.agent_score import python_policy
 from mooring.scheduler.decide import DecideOptions, decide
 from mooring.scheduler.decision import Placement
 from mooring.scheduler.observer import Observer

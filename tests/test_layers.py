@@ -42,13 +42,12 @@ ROOMS: dict[str, tuple[tuple[str, ...], ...]] = {
     "answers": (
         ("form",),
         ("trial",),
-        ("moves",),
         ("explain",),
         ("simulate",),
         ("what_if", "capacity"),
         ("plan", "pending"),
         ("experiments",),
-        ("compare", "study"),
+        ("study",),
         ("recorded",),
     ),
     "api": (("validation",), ("kinds",), ("patches",), ("schema",)),
@@ -58,10 +57,10 @@ ROOMS: dict[str, tuple[tuple[str, ...], ...]] = {
     "cli": (("commands",),),
     "cluster": (("columns",), ("tallies",), ("nodes",), ("pods",), ("claims",)),
     "controllers": (("lifecycle", "nodes"), ("workloads",), ("storage",)),
-    "dashboard": (("views",), ("questions", "timeline"), ("serving",)),
+    "dashboard": (("views",), ("questions",), ("serving",)),
     "framework": (("config",), ("contract",), ("profile",), ("kept",), ("attempts",)),
-    "inputs": (("dumps", "offers", "traces"),),
-    "plugins": (("nodes", "resources", "affinity", "volumes", "devices", "preemption", "agents"),),
+    "inputs": (("dumps", "offers"),),
+    "plugins": (("nodes", "resources", "affinity", "volumes", "devices", "preemption"),),
     "scheduler": (("groups",),),
     "serve": (("pages", "lease"),),
     "state": (("check", "recording"), ("replay",)),
@@ -213,7 +212,7 @@ def test_the_root_loads_nothing_when_it_is_imported() -> None:
     assert subprocess.run([sys.executable, "-c", loaded], capture_output=True, text=True, check=True).stdout == "[]\n"
 
 
-@pytest.mark.parametrize("loading", ["from mooring.plugins.builtin import in_tree; in_tree()", "import mooring.plugin"])
+@pytest.mark.parametrize("loading", ["from mooring.plugins import in_tree; in_tree()", "import mooring.plugin"])
 def test_plugins_load_without_cel_and_without_a_client(loading: str) -> None:
     """CEL takes 30 ms, and most clusters have no selectors of devices. A plugin that simulates needs no API server."""
     loaded = (
@@ -248,7 +247,7 @@ BREACHES: dict[str, tuple[str, str, list[str]]] = {
     ),
     "sideways, the other way": (
         "scheduler.x",
-        "from mooring.plugins import builtin",
+        "from mooring.plugins import in_tree",
         ["scheduler.x:1 imports mooring.plugins: scheduler may not know plugins"],
     ),
     "another room": (

@@ -22,7 +22,7 @@ ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT / "tests"))
 
 from corpus import CHECK, rows  # noqa: E402
-from mooring.plugins.builtin import in_tree  # noqa: E402
+from mooring.plugins import in_tree  # noqa: E402
 from mooring.sim.conform import config_answer, decide, follow  # noqa: E402
 
 LIST = ROOT / "tests" / "conformance" / "changed_in_v1.37.txt"

@@ -18,8 +18,8 @@ from mooring import plugin
 from mooring.answers import notebook
 from mooring.answers.capacity import capacity
 from mooring.answers.capacity.capacity import Capacity
-from mooring.answers.compare import comparing
-from mooring.answers.compare.comparison import Comparison
+from mooring.answers.experiments import comparing
+from mooring.answers.experiments.comparison import Comparison
 from mooring.answers.explain.explanation import GroupExplanation, PodExplanation, WorkloadExplanation
 from mooring.answers.form.answer import ClusterAnswer
 from mooring.answers.pending.pending_answer import PendingExplanation

@@ -9,11 +9,10 @@ import msgspec
 from reference_text import code, field_texts, page, prose, table
 
 from mooring.answers.capacity.capacity import Capacity
-from mooring.answers.compare.comparison import Comparison
+from mooring.answers.experiments.comparison import Comparison
 from mooring.answers.explain.explanation import GroupExplanation, PodExplanation, WorkloadExplanation
-from mooring.answers.form.answer import API_VERSION, ClusterAnswer
+from mooring.answers.form.answer import API_VERSION, ClusterAnswer, SeveralAnswers
 from mooring.answers.form.published import Form
-from mooring.answers.form.several_answers import SeveralAnswers
 from mooring.answers.pending.pending_answer import PendingExplanation
 from mooring.answers.plan.plan import Plan
 from mooring.answers.recorded.agreement import Agreement

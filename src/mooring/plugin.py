@@ -20,10 +20,9 @@ from mooring.cluster.change_log import Follower
 from mooring.cluster.cluster import Cluster
 from mooring.cluster.nodes.ranks import PodRanks
 from mooring.cluster.nodes.table import NodeTable
-from mooring.cluster.pods.group_tree import GroupName
+from mooring.cluster.pods.pod_groups import GroupName
 from mooring.framework.attempts.fit_errors import RejectedAttempt
 from mooring.framework.contract.context import CycleState, FitError, SchedulingContext
-from mooring.framework.contract.device_sharing import DeviceShares, DeviceSharing
 from mooring.framework.contract.events import (
     ANYTHING,
     ASSIGNED_POD,
@@ -55,7 +54,6 @@ from mooring.framework.contract.group_points import (
     PodsLeave,
 )
 from mooring.framework.contract.intents import Bind, CallFault, Evict, PatchStatus, Record, Write, WriteFault
-from mooring.framework.contract.node_matrix import NodeMatrix
 from mooring.framework.contract.plain import NodeView, PlacementView, PlainPlugin
 from mooring.framework.contract.points import (
     BindPlugin,
@@ -92,6 +90,7 @@ from mooring.framework.contract.points import (
     Work,
     reads,
 )
+from mooring.framework.contract.special_points import DeviceShares, DeviceSharing, NodeMatrix, TotalsPlugin
 from mooring.framework.contract.status import (
     SKIP,
     SKIP_FOR_NOW,
@@ -103,7 +102,6 @@ from mooring.framework.contract.status import (
     curable,
     final,
 )
-from mooring.framework.contract.totals_point import TotalsPlugin
 from mooring.framework.contract.waiting import WaitingPod, WaitingPods
 from mooring.kit.choice import choose
 from mooring.kit.heap import KeyedHeap

@@ -15,10 +15,10 @@ from hypothesis import given, settings
 
 from build import a_node, a_pod
 from how_many import IS_SOAK, examples
-from mooring.answers.compare.comparing import compare
-from mooring.answers.compare.comparison import Comparison
 from mooring.answers.experiments import compared_run
 from mooring.answers.experiments.compared_run import run_once
+from mooring.answers.experiments.comparing import compare
+from mooring.answers.experiments.comparison import Comparison
 from mooring.answers.experiments.run_plan import UnusablePlan
 from mooring.answers.experiments.workers import RunFault
 from mooring.framework import config as configuration
@@ -324,7 +324,7 @@ def test_runs_with_too_many_pods_have_digests_only(monkeypatch: pytest.MonkeyPat
 
 
 def test_long_lists_of_differences_are_cut(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mooring.answers.compare.comparing.LISTED_NODES", 4)
+    monkeypatch.setattr("mooring.answers.experiments.comparing.LISTED_NODES", 4)
     answer = compare(SMALL, vary=BOTH)
     assert answer.differing is not None and answer.differing > 2
     assert len(answer.differences) == 2

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from page_reading import plots_of, read_page
 
 from build import a_node
-from mooring.answers.compare.comparing import compare
+from mooring.answers.experiments.comparing import compare
 from mooring.answers.experiments.figures import RunCurves, RunFigures, WaitFigures, course_plots, on_edges
 from mooring.answers.form.report_parts import BandPlot, BarPlot, CurvePlot
 from mooring.framework import config as configuration

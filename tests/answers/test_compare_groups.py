@@ -7,8 +7,8 @@ from typing import Any
 import jsonschema
 from written import GROUP_GATES, Written, a_node, a_pod, a_pod_group, members
 
-from mooring.answers.compare.comparing import COLUMNS, compare
-from mooring.answers.compare.comparison import Comparison
+from mooring.answers.experiments.comparing import COLUMNS, compare
+from mooring.answers.experiments.comparison import Comparison
 from mooring.inputs.loaded_cluster import load
 
 SCHEMA = json.loads((Path(__file__).parents[2] / "docs/schemas/compare.v1.json").read_text())

@@ -12,11 +12,10 @@ import msgspec
 import pytest
 
 from build import a_node, a_pod
-from mooring.answers.compare import comparing
-from mooring.answers.compare.comparing import compare, comparison_of, config_name
-from mooring.answers.compare.comparison import Comparison
-from mooring.answers.experiments import sweep
+from mooring.answers.experiments import comparing, workers
 from mooring.answers.experiments.compared_run import RunInputs, RunResult, run_once
+from mooring.answers.experiments.comparing import compare, comparison_of, config_name
+from mooring.answers.experiments.comparison import Comparison
 from mooring.answers.experiments.run_plan import RunPlan, UnusablePlan, digest_of, plan_runs
 from mooring.framework import config as configuration
 from mooring.framework.config import ConfigError
@@ -131,7 +130,7 @@ def test_prices_may_be_in_a_file_and_say_what_costs_are(tmp_path: Path) -> None:
 
 
 def test_what_is_missing_is_told_before_a_run_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sweep, "run_here", None)
+    monkeypatch.setattr(workers, "run_here", None)
     with pytest.raises(InputError, match=r"^prices: no price for 1 node: n; "):
         compare(ONE, vary=SEEDS, prices={})
     unknown = {**HEADER, "profiles": [{"plugins": {"filter": {"enabled": [{"name": "Unknown"}]}}}]}
@@ -148,9 +147,9 @@ class Made:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, cores: int | None = 4) -> None:
         self.asked: list[tuple[Any, ...]] = []
-        monkeypatch.setattr(sweep, "run_here", self._here)
-        monkeypatch.setattr(sweep, "run_in_processes", self._in_processes)
-        monkeypatch.setattr(sweep, "run_on_dask", self._on_dask)
+        monkeypatch.setattr(workers, "run_here", self._here)
+        monkeypatch.setattr(workers, "run_in_processes", self._in_processes)
+        monkeypatch.setattr(workers, "run_on_dask", self._on_dask)
         monkeypatch.setattr(os, "cpu_count", lambda: cores)
 
     def _here(self, inputs: RunInputs, plans: Sequence[RunPlan], on_progress: Any) -> Iterator[tuple[int, RunResult]]:

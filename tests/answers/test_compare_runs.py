@@ -14,12 +14,11 @@ import msgspec
 import pytest
 
 from build import a_node, a_pod
-from mooring.answers.compare.comparing import compare
 from mooring.answers.experiments import compared_run, workers
 from mooring.answers.experiments import workers as dask_workers
 from mooring.answers.experiments.compared_run import HOUR_NS, RunInputs, RunResult, run_once
-from mooring.answers.experiments.figures import RunFigures, UseFigures, WaitFigures
-from mooring.answers.experiments.placement_table import placements_digest, unpack
+from mooring.answers.experiments.comparing import compare
+from mooring.answers.experiments.figures import RunFigures, UseFigures, WaitFigures, placements_digest, unpack
 from mooring.answers.experiments.run_plan import RunPlan
 from mooring.answers.experiments.workers import RunFault
 from mooring.api.validation.problem import Problem

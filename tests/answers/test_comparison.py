@@ -5,9 +5,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from mooring.answers.compare.comparing import comparison_of
-from mooring.answers.compare.comparison import ComparedRun, Comparison, PlacementDifference
 from mooring.answers.experiments.compared_run import RunInputs, RunResult
+from mooring.answers.experiments.comparing import comparison_of
+from mooring.answers.experiments.comparison import ComparedRun, Comparison, PlacementDifference
 from mooring.answers.experiments.figures import (
     GroupFigures,
     PriorityFigures,

@@ -14,17 +14,16 @@ from written import Written, a_node, a_pod
 
 import build
 from device_building import a_claim, a_class, a_device, a_slice, an_ask
+from mooring.answers.explain import claim_cures
 from mooring.answers.explain import cures_by_others as other_nodes
 from mooring.answers.explain import cures_by_others as other_pods
-from mooring.answers.explain import device_cures as devices
+from mooring.answers.explain import pod_rule_cures as priorities
 from mooring.answers.explain import pod_rule_cures as relations
-from mooring.answers.explain import priority_cures as priorities
 from mooring.answers.explain import selection_cures as node_choice
-from mooring.answers.explain import volume_cures as volumes
+from mooring.answers.explain.claim_cures import by_fewer_devices
 from mooring.answers.explain.cure import Cure, CureChange, Patient, SearchBudget
 from mooring.answers.explain.cure_search import find_cures
 from mooring.answers.explain.cures_by_others import kinds_of_nodes, one_more_like
-from mooring.answers.explain.device_cures import by_fewer_devices
 from mooring.answers.explain.pod_rule_cures import DropAffinity, DropHostPorts, SpreadLess
 from mooring.answers.explain.request_cures import LowerRequests, _largest, step_of, with_requests, written
 from mooring.answers.trial.changing_nodes import with_cordon
@@ -647,7 +646,7 @@ def test_only_so_many_other_classes_are_tried(monkeypatch: pytest.MonkeyPatch) -
         (2, []),
         (3, ["claim devices of class c instead of a (request r0 of ResourceClaim default/mine)"]),
     ):
-        monkeypatch.setattr(devices, "MAX_CLASSES", most)
+        monkeypatch.setattr(claim_cures, "MAX_CLASSES", most)
         assert [cure.change for cure in device_cures_of(loaded) if cure.kind == "change-class"] == found
 
 
@@ -705,8 +704,8 @@ def test_a_claim_that_is_kept_for_the_pod_itself_has_no_other_user() -> None:
 def test_only_so_many_claims_are_freed(
     claims: int, paired: int, number: int, found: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(devices, "MAX_CLAIMS", claims)
-    monkeypatch.setattr(devices, "MAX_PAIRED", paired)
+    monkeypatch.setattr(claim_cures, "MAX_CLAIMS", claims)
+    monkeypatch.setattr(claim_cures, "MAX_PAIRED", paired)
     assert len(freed(*in_use(("a", 0), ("b", 0)), number=number)) == found
 
 
@@ -748,8 +747,8 @@ def test_a_claim_is_shown_by_the_size_and_class_that_it_has(
 ) -> None:
     spec = {"storageClassName": storage_class, **({} if requests is None else {"resources": {"requests": requests}})}
     claim = msgspec.convert({"metadata": {"name": "c", "namespace": "d"}, "spec": spec}, PersistentVolumeClaim)
-    assert volumes.what_is_asked(claim) == text
-    volume = volumes.bound_edits(claim)[0]
+    assert claim_cures.what_is_asked(claim) == text
+    volume = claim_cures.bound_edits(claim)[0]
     assert isinstance(volume, PutObject) and isinstance(volume.item, PersistentVolume)
     assert volume.item.spec.capacity == capacity
 

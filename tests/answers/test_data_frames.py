@@ -10,8 +10,7 @@ from written import a_node, a_pod
 
 import mooring
 from mooring.answers.explain.explanation import GroupExplanation
-from mooring.answers.form.answer import ClusterAnswer
-from mooring.answers.form.several_answers import AnsweredCluster, SeveralAnswers
+from mooring.answers.form.answer import AnsweredCluster, ClusterAnswer, SeveralAnswers
 from mooring.answers.recorded.agreement import Agreement
 from mooring.answers.recorded.decision_difference import StepDifference
 from mooring.answers.recorded.judging import BindingVerdict, JudgedBinding

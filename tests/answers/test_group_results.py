@@ -11,8 +11,7 @@ from mooring.answers.simulate.simulation_answer import (
     told_groups,
 )
 from mooring.answers.simulate.simulation_form import GroupWaitForm, group_form
-from mooring.sim.group_states import GroupState
-from mooring.sim.results import GroupWait
+from mooring.sim.results import GroupState, GroupWait
 
 PLACED = GroupState("ns/placed", 2, {"ns/a": "n1", "ns/b": "n2", "ns/c": ""}, 3.2)
 SOON = GroupState("ns/soon", 1, {"ns/d": "n1"}, 0.001)

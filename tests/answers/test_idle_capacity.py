@@ -3,7 +3,7 @@
 from typing import Any
 
 from build import a_node, a_pod
-from mooring.answers.explain.idle_capacity import IdleCapacity, idle_capacity, idle_table
+from mooring.answers.explain.unused_capacity import IdleCapacity, idle_capacity, idle_table
 from mooring.framework import config as configuration
 from mooring.inputs.loaded_cluster import LoadedCluster
 from mooring.inputs.real_use import InUse

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from how_many import costly_examples, examples
-from mooring.answers.moves.drain_search import DrainSearch, SearchEffort, first_orders, most_by_room
-from mooring.answers.moves.drain_trials import DrainTrials
 from mooring.answers.plan.plan import Plan, plan
 from mooring.answers.plan.shrink import ShrinkProgram
 from mooring.answers.trial.changing_cluster import ChangingCluster, objects_of
 from mooring.answers.trial.changing_nodes import cordon, drain, remove_nodes
+from mooring.answers.trial.drain_search import DrainSearch, SearchEffort, first_orders, most_by_room
+from mooring.answers.trial.drain_trials import DrainTrials
 from mooring.inputs.loaded_cluster import LoadedCluster, load
 
 HOSTNAME, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"

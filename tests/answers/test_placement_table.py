@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mooring.answers.experiments import placement_table as placement_module
-from mooring.answers.experiments.placement_table import PlacementTable, pack, placements_digest, unpack
+from mooring.answers.experiments import figures as placement_module
+from mooring.answers.experiments.figures import PlacementTable, pack, placements_digest, unpack
 
 PODS, NODES = [f"ns/p-{i}" for i in range(5)], ["n-0", "n-1", None]
 placements = st.dictionaries(st.sampled_from(PODS), st.sampled_from(NODES))
@@ -22,7 +22,7 @@ placements = st.dictionaries(st.sampled_from(PODS), st.sampled_from(NODES))
     st.dictionaries(st.sampled_from(PODS[:2]), st.sampled_from(NODES[:2])),
 )
 def test_the_table_and_its_twin(block: int, runs: list[dict[str, str | None]], before: dict[str, str]) -> None:
-    with mock.patch("mooring.answers.experiments.placement_table._BLOCK", block):
+    with mock.patch("mooring.answers.experiments.figures._BLOCK", block):
         _check_table(runs, before)
 
 

@@ -7,12 +7,12 @@ from written import Written, a_node, a_pod
 
 from mooring.answers.form.data_table import DataTable
 from mooring.answers.form.report_parts import BarPlot
-from mooring.answers.moves.simulated_drains import DrainedPod, NodeDrain
 from mooring.answers.plan import trials as trials_module
 from mooring.answers.plan.additions import AddedNodes, CheaperPlan, TriedOrders
 from mooring.answers.plan.offers import NodeOffer, read_offers
 from mooring.answers.plan.plan import Plan, plan, pods_at_peak
 from mooring.answers.plan.shrink import KeptNode
+from mooring.answers.trial.drain_trials import DrainedPod, NodeDrain
 from mooring.inputs.arrivals import arrivals_of
 from mooring.inputs.input_errors import InputError
 from mooring.inputs.loaded_cluster import load

@@ -12,9 +12,8 @@ from build import a_node, a_pod
 from build_storage import a_claim, a_class, a_volume
 from mooring.answers.form.answer import ClusterAnswer
 from mooring.answers.recorded.decision_difference import explain_placed
-from mooring.answers.recorded.open_loop import recorded_settings, would_have
 from mooring.answers.recorded.pod_story import follow_pod
-from mooring.answers.recorded.replaying import replay
+from mooring.answers.recorded.replaying import recorded_settings, replay, would_have
 from mooring.drivers.simulated_driver import START_NS
 from mooring.framework import config as configuration
 from mooring.framework.config.types import KubeSchedulerConfiguration

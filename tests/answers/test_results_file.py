@@ -12,11 +12,10 @@ import pyarrow
 import pytest
 from pyarrow import parquet
 
-from mooring.answers.compare.comparing import COLUMNS, CompareRows
 from mooring.answers.experiments import results_file
 from mooring.answers.experiments.compared_run import RunResult
-from mooring.answers.experiments.figures import PriorityFigures, RunFigures, UseFigures, WaitFigures
-from mooring.answers.experiments.placement_table import pack
+from mooring.answers.experiments.comparing import COLUMNS, CompareRows
+from mooring.answers.experiments.figures import PriorityFigures, RunFigures, UseFigures, WaitFigures, pack
 from mooring.answers.experiments.results_file import ResultsFile, UnusableResults
 from mooring.answers.experiments.results_file import open_results as open_rows
 from mooring.answers.experiments.run_plan import RunPlan

@@ -20,7 +20,7 @@ from mooring.inputs.live_source import EVENTS, LISTED, NODES, PODS, is_gated, lo
 from mooring.inputs.loaded_cluster import load
 from mooring.model.node import Node
 from mooring.model.pod import Pod
-from mooring.rules.daemon_nodes import is_daemon
+from mooring.rules.workload_pods import is_daemon
 from mooring.scheduler.decision import DecisionError, Placement
 
 # ---- zones and pools

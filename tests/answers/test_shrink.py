@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from build import a_node, a_pod
 from how_many import examples
-from mooring.answers.moves import drain_search, simulated_drains
-from mooring.answers.moves.simulated_drains import NodeDrain
 from mooring.answers.plan.plan import Plan, plan
 from mooring.answers.plan.shrink import ShrinkOptions
+from mooring.answers.trial import drain_search, drain_trials
 from mooring.answers.trial.changing_cluster import ChangingCluster
+from mooring.answers.trial.drain_trials import NodeDrain
 from mooring.inputs.input_errors import InputError
 from mooring.inputs.loaded_cluster import LoadedCluster, load
 from mooring.model.meta import KubeObject
@@ -349,7 +349,7 @@ def test_drains_that_only_a_simulation_can_judge_are_made_there_and_taken_back(m
     assert removed(answer) == []
     assert all("would be pending: " in reason for reason in reasons(answer).values())
     assert (set(reasons(answer)), answer.is_complete) == ({"a", "b", "c"}, True)
-    monkeypatch.setattr(simulated_drains, "MAX_TAKEN_BACK", 0)
+    monkeypatch.setattr(drain_trials, "MAX_TAKEN_BACK", 0)
     assert not shrunk(*THREE, *pods).is_complete
 
 

@@ -20,7 +20,7 @@ from mooring.answers.study.studying import run_study
 from mooring.inputs.input_errors import InputError
 from mooring.kit.version import VERSION
 from mooring.model.pod import Pod
-from mooring.sim.one_by_one import OneByOne
+from mooring.sim.scenario import OneByOne
 from recorded_moments import record_a_minute
 from tiny_studies import HEADER, PODS, a_faulty_plugin, a_study
 

@@ -11,15 +11,14 @@ import pytest
 
 from mooring.answers.form.report_parts import BandPlot, BarPlot
 from mooring.answers.study.study_answer import StudyAnswer
-from mooring.answers.study.study_arrivals import arriving_pods, fitted_load
 from mooring.answers.study.study_file import MAX_SEEDS, Study, StudyError, read_study
-from mooring.answers.study.study_inputs import Digests, StudyInputs
+from mooring.answers.study.study_inputs import Digests, StudyInputs, arriving_pods, fitted_load
 from mooring.answers.study.study_metrics import MetricFault, at_column, function_of
 from mooring.answers.study.study_plan import StudyPlan, plan_study
 from mooring.answers.study.study_run import StudyExperiment, StudyResult
 from mooring.answers.study.studying import StudyRows, notebook_text, run_study
 from mooring.framework.config.settings import as_object
-from mooring.inputs.traces.trace_reader import TracePods
+from mooring.inputs.trace_reader import TracePods
 from mooring.kit.version import VERSION
 from tiny_studies import HEADER, PODS, a_study
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from mooring.answers.explain.unused_requests import UnusedRequest, unused_notes, unused_requests, unused_table
+from mooring.answers.explain.unused_capacity import UnusedRequest, unused_notes, unused_requests, unused_table
 from mooring.inputs.loaded_cluster import load
 from mooring.inputs.real_use import InUse
 

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from mooring.answers.compare.comparison import ComparedRun, Comparison, PlacementDifference
+from mooring.answers.experiments.comparison import ComparedRun, Comparison, PlacementDifference
 from mooring.answers.experiments.figures import (
     GroupFigures,
     RunCurves,

@@ -10,10 +10,9 @@ from mooring.answers.form.report_parts import BarPlot, Unit
 from mooring.answers.form.utilisation import GroupUse, Utilisation
 from mooring.answers.trial.changing_cluster import BlockedPod, GonePod, PreemptedPod
 from mooring.answers.trial.workload_book import WorkloadName
-from mooring.answers.what_if.changed_groups import ChangedGroup, changed_groups, told_changes
-from mooring.answers.what_if.difference import WhatIf
+from mooring.answers.what_if.difference import ChangedGroup, WhatIf, changed_groups, told_changes
 from mooring.answers.what_if.difference_form import MovedPod, PendingPod, PlacedPod
-from mooring.sim.group_states import GroupState
+from mooring.sim.results import GroupState
 
 BEFORE = GroupUse(2, 0, 5, {"cpu": (2000, 4000), "memory": (0, 0), "gpu/x": (1, 2)})
 AFTER = GroupUse(1, 1, 3, {"cpu": (1000, 4000), "memory": (2, 4)})

@@ -13,8 +13,17 @@ from mooring.answers.simulate.simulation_answer import SimulationAnswer, explana
 from mooring.answers.simulate.simulation_form import explained_form, why_not_placed
 from mooring.framework.contract.status import Code, Rejection
 from mooring.scheduler.decision import DecisionDetails, DecisionError, Diagnosis, NoFit, Placement
-from mooring.sim.group_states import GroupState
-from mooring.sim.results import Explanation, FailureReason, Fate, Moment, NodeUse, PodResult, SimulatedEviction, Story
+from mooring.sim.results import (
+    Explanation,
+    FailureReason,
+    Fate,
+    GroupState,
+    Moment,
+    NodeUse,
+    PodResult,
+    SimulatedEviction,
+    Story,
+)
 
 GI = 1 << 30
 GPU = "example.com/gpu"

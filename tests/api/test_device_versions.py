@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from mooring.api.kinds.devices import DEVICE_TAINT_RULE, RESOURCE_CLAIM, RESOURCE_CLAIM_TEMPLATE, RESOURCE_SLICE
-from mooring.apiclient.reflectors.watch_lines import LineDecoder, MalformedObject
+from mooring.apiclient.reflectors.watch_streams import LineDecoder, MalformedObject
 from mooring.inputs.documents import ManifestFile
 from mooring.inputs.manifests import read_files
 from mooring.model.devices import DeviceTaintRule, ResourceClaim, ResourceSlice

@@ -8,7 +8,7 @@ from test_lean_client import BINDING, a_client, run
 
 from mooring.api.api_errors import ApiError, conflict, too_many_requests
 from mooring.apiclient.client import Limits
-from mooring.apiclient.request_errors import TooLarge, Unreadable
+from mooring.apiclient.http_requests import TooLarge, Unreadable
 from recording_server import Time, a_recorder, always, refused, said
 
 # ---- short writes

@@ -19,18 +19,18 @@ from mooring.apiclient.certificates import CertificateFiles
 from mooring.apiclient.client import ApiClient, ClientOptions, Limits
 from mooring.apiclient.connection_settings import ConnectionSettings, proxy_of
 from mooring.apiclient.credentials import Grant, Identity, KeyPair, RereadFile
-from mooring.apiclient.kubeconfig.editing import Login, write_kubeconfig
-from mooring.apiclient.request_errors import (
+from mooring.apiclient.http_requests import (
     ConnectionLost,
     ConnectionRefused,
+    LineSplitter,
     NotTrusted,
     TimedOut,
     TooLarge,
     Unanswered,
     Unreadable,
 )
+from mooring.apiclient.kubeconfig.editing import Login, write_kubeconfig
 from mooring.apiclient.throttle import Throttle, Timing
-from mooring.apiclient.transport import LineSplitter
 from mooring.kit.clock import VirtualClock
 from programs import KUBECTL, needs
 from recording_server import Time

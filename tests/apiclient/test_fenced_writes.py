@@ -16,10 +16,10 @@ import uvloop
 from mooring.apiclient.certificates import CertificateFiles
 from mooring.apiclient.client import ApiClient, ClientOptions
 from mooring.apiclient.connection_settings import ConnectionSettings
+from mooring.apiclient.http_requests import OutgoingRequest
 from mooring.apiclient.lean_client import LeanClient
 from mooring.apiclient.lean_connection import LeanConnection
 from mooring.apiclient.lean_socket import LeanSocket
-from mooring.apiclient.transport import OutgoingRequest
 from mooring.drivers.extender_calls import ExtenderClient
 from mooring.framework.config.types import Extender
 from mooring.framework.contract.intents import Call, CallFault

@@ -15,9 +15,7 @@ from mooring.apiclient.certificates import CertificateFiles
 from mooring.apiclient.client import ClientOptions
 from mooring.apiclient.connection_settings import ConnectionSettings
 from mooring.apiclient.credentials import CredentialsError, Grant, Identity, RereadFile
-from mooring.apiclient.lean_client import LeanClient
-from mooring.apiclient.lean_socket import LeanSocket, Receiver
-from mooring.apiclient.request_errors import (
+from mooring.apiclient.http_requests import (
     ConnectionLost,
     ConnectionRefused,
     NotTrusted,
@@ -25,6 +23,8 @@ from mooring.apiclient.request_errors import (
     Unanswered,
     Unreadable,
 )
+from mooring.apiclient.lean_client import LeanClient
+from mooring.apiclient.lean_socket import LeanSocket, Receiver
 from recording_server import Recorded, Recorder, Time, a_recorder, always, nowhere, refused, said, script
 
 BINDING = "/api/v1/namespaces/default/pods/p/binding"

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mooring.apiclient.http_requests import ConnectionLost, TooLarge, Unreadable
 from mooring.apiclient.lean_connection import (
     AT_ONCE_BYTES,
     MAX_ANSWER_BYTES,
@@ -18,7 +19,6 @@ from mooring.apiclient.lean_connection import (
     Reply,
 )
 from mooring.apiclient.lean_socket import LeanSocket
-from mooring.apiclient.request_errors import ConnectionLost, TooLarge, Unreadable
 from mooring.kit.tasks import Fence, FencedOff
 
 PLAIN = b"HTTP/1.1 201 Created\r\nContent-Type: application/json\r\nContent-Length: 5\r\n\r\nhello"

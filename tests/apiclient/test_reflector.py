@@ -18,11 +18,10 @@ from mooring.api.kind_spec import KindSpec
 from mooring.api.kinds import RESOURCES
 from mooring.apiclient.client import ApiClient
 from mooring.apiclient.connection_settings import ConnectionSettings
+from mooring.apiclient.http_requests import ConnectionLost, Unreadable
 from mooring.apiclient.reflectors.mirror import MAX_GRAVES, Known, Mirror, is_later
 from mooring.apiclient.reflectors.reflector import WATCHED, Reflector, ReflectorOptions, Reflectors
-from mooring.apiclient.reflectors.watch_ends import advice
-from mooring.apiclient.reflectors.watch_lines import LineDecoder, MalformedObject
-from mooring.apiclient.request_errors import ConnectionLost, Unreadable
+from mooring.apiclient.reflectors.watch_streams import LineDecoder, MalformedObject, advice
 from mooring.apiclient.throttle import RetryBackoff, Timing
 from mooring.apiserver.server.http import HttpServer
 from mooring.embedded.embedded_cluster import EmbeddedCluster

@@ -19,7 +19,7 @@ from mooring.api.kind_spec import KindSpec, Watch
 from mooring.apiclient.client import ApiClient, ClientOptions
 from mooring.apiclient.connection_settings import ConnectionSettings
 from mooring.apiclient.reflectors.reflector import WATCHED, Reflector, ReflectorOptions, Reflectors
-from mooring.apiclient.reflectors.watch_ends import advice
+from mooring.apiclient.reflectors.watch_streams import advice
 from mooring.apiclient.throttle import Timing
 from scripted_watches import (
     NEWER_PAGE,

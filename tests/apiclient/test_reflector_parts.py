@@ -8,10 +8,9 @@ import pytest
 from build import a_pod
 from mooring.api.api_errors import ApiError, forbidden
 from mooring.api.kind_spec import KindSpec
+from mooring.apiclient.http_requests import Unreadable
 from mooring.apiclient.reflectors.mirror import MAX_GRAVES, Known, Mirror, is_later
-from mooring.apiclient.reflectors.watch_ends import SilenceLimit, Silent
-from mooring.apiclient.reflectors.watch_lines import LineDecoder, MalformedObject
-from mooring.apiclient.request_errors import Unreadable
+from mooring.apiclient.reflectors.watch_streams import LineDecoder, MalformedObject, SilenceLimit, Silent
 from mooring.apiclient.throttle import RetryBackoff, Timing
 from mooring.model.node import Node
 from mooring.model.pod import Pod

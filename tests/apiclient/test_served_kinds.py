@@ -12,10 +12,9 @@ from mooring.api.api_errors import ApiError, forbidden
 from mooring.api.kind_spec import KindSpec, Watch
 from mooring.apiclient.client import ApiClient, TaggedDocument
 from mooring.apiclient.connection_settings import ConnectionSettings
-from mooring.apiclient.discovery import ACCEPT, Discovery
-from mooring.apiclient.reflectors.watch_ends import advice, unwatched_text
-from mooring.apiclient.request_errors import ConnectionLost, Unreadable
-from mooring.apiclient.served_kinds import PERIOD_S, SHORTEST_PAUSE_S, NotServed, ServedKinds
+from mooring.apiclient.http_requests import ConnectionLost, Unreadable
+from mooring.apiclient.reflectors.watch_streams import advice, unwatched_text
+from mooring.apiclient.served_kinds import ACCEPT, PERIOD_S, SHORTEST_PAUSE_S, Discovery, NotServed, ServedKinds
 from mooring.apiclient.throttle import Timing
 from recording_server import Recorded, a_recorder, said
 

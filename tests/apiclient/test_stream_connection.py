@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from test_lean_connection import BUSY, CHUNKED, CONTINUED, EMPTY, PLAIN, TRAILED
 
-from mooring.apiclient.request_errors import TooLarge
-from mooring.apiclient.stream_connection import READ_AHEAD_BYTES, NotHttp, StreamConnection
+from mooring.apiclient.http_requests import TooLarge
+from mooring.apiclient.stream_transport import READ_AHEAD_BYTES, NotHttp, StreamConnection
 from mooring.kit.tasks import NO_FENCE, Fence, FencedOff
 
 STREAM = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"

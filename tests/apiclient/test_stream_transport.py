@@ -9,9 +9,8 @@ import pytest
 from mooring.apiclient import stream_transport
 from mooring.apiclient.connection_settings import ConnectionSettings
 from mooring.apiclient.credentials import Grant
-from mooring.apiclient.request_errors import ConnectionLost, Unanswered
+from mooring.apiclient.http_requests import ConnectionLost, OutgoingRequest, Unanswered
 from mooring.apiclient.stream_transport import StreamTransport
-from mooring.apiclient.transport import OutgoingRequest
 from recording_server import Recorder, a_recorder, always, said, script
 
 HEADERS = {"User-Agent": "test", "Accept": "application/json"}

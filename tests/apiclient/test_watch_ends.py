@@ -8,7 +8,7 @@ from aiohttp import web
 
 from mooring.api.api_errors import expired, too_many_requests
 from mooring.apiclient.reflectors.reflector import TURN
-from mooring.apiclient.reflectors.watch_ends import SilenceLimit, WatchEnd, WatchRecord
+from mooring.apiclient.reflectors.watch_streams import SilenceLimit, WatchEnd, WatchRecord
 from mooring.apiclient.throttle import Timing
 from scripted_watches import (
     STAYS,

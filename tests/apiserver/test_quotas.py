@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from asking import PODS, ask
 from cluster_api import an_api
 from mooring.api.kinds.pods import POD as POD_KIND
-from mooring.apiserver.admission.quota_usage import usage_of
+from mooring.apiserver.admission.quotas import usage_of
 from mooring.apiserver.resource_api import ResourceApi
 from mooring.kit.clock import NS_PER_S, VirtualClock
 

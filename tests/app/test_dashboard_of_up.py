@@ -12,11 +12,10 @@ import pytest
 
 from mooring.app import cluster_doings
 from mooring.app.cluster_doings import read_change
-from mooring.app.dashboards import DashboardPlan, DashboardPortError
+from mooring.app.dashboards import DashboardPlan, DashboardPortError, SchedulerSource
 from mooring.app.up import EmbeddedService, ServiceSettings, serving
 from mooring.controllers.nodes.simulated_nodes import missing_nodes
 from mooring.dashboard.interfaces import AskedChange, Refused
-from mooring.dashboard.scheduler_source import SchedulerSource
 from mooring.drivers.self_checks import SelfCheckSettings
 from mooring.embedded.embedded_cluster import EmbeddedCluster, EmbeddedSettings
 from mooring.embedded.seeding import seed

@@ -25,7 +25,7 @@ from mooring.framework.config.durations import Duration
 from mooring.kit.clock import Clock
 from mooring.kit.logs import start_logs
 from mooring.scheduler.inputs import ObjectAdded
-from mooring.serve.pages.answers import PageRequest
+from mooring.serve.pages.pages import PageRequest
 
 PODS = "/api/v1/namespaces/default/pods"
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"

@@ -11,11 +11,11 @@ from command import Ran, mooring
 from asking import NODES, ask
 from cluster_api import an_api
 from mooring.api.api_errors import ApiError, forbidden, not_found, unauthorized
+from mooring.api.schema.discovery import id_in, identity, prefix_of
 from mooring.apiclient.client import ApiClient
 from mooring.apiclient.connection_settings import ConnectionSettings
 from mooring.apiclient.kubeconfig.editing import Login, write_kubeconfig
 from mooring.apiclient.kubeconfig.loading import find_connection
-from mooring.apiserver.identity import id_in, identity, prefix_of
 from mooring.app.node_actions import NotOurs, own_connection
 from recording_server import Recorded, Recorder, a_recorder, refused, said
 from running_cluster import a_neighbour

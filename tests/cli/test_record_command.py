@@ -27,7 +27,7 @@ from mooring.framework import config as configuration
 from mooring.inputs.live_source import READER_ROLE
 from mooring.model.pod import Pod
 from mooring.scheduler.inputs import ObjectAdded, ObjectRemoved, ObjectUpdated
-from mooring.state.recording.cluster_observer import ObserverRecorder
+from mooring.state.recording.recorder import ObserverRecorder
 from mooring.state.recording.run_files import RecordingLimits, segments_in
 from mooring.state.recording.run_reading import RecordedRun, runs_in
 from mooring.state.recording.segment_file import RecordingError, SegmentReader

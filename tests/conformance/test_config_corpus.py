@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from corpus import rows, rows_of_v137
-from mooring.plugins.builtin import in_tree
+from mooring.plugins import in_tree
 from mooring.sim.conform import config_answer
 
 ROWS = [*rows("config"), *rows_of_v137("config")]

@@ -7,7 +7,7 @@ import pytest
 from asking import MERGE_PATCH, ask
 from custom_definitions import DEFINITIONS, WIDGETS, a_definition, a_widget, with_definition
 from living_cluster import LivingCluster
-from mooring.controllers.cluster_kinds import PODS
+from mooring.controllers.cluster_writes import PODS
 from mooring.controllers.lifecycle import custom_resources
 
 WIDGET_DEFINITION = f"{DEFINITIONS}/widgets.example.com"

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from mooring.controllers.workloads.daemon_sets import Eligibility
-from mooring.rules.daemon_nodes import node_of
+from mooring.rules.workload_pods import node_of
 from workload_stage import Json, Stage, a_template, a_workload, resource
 
 NODES = resource("nodes")

@@ -8,7 +8,7 @@ import pytest
 from living_cluster import LivingCluster
 from mooring.api.api_errors import ApiError
 from mooring.api.kinds.scheduling import GROUP_PROTECTION
-from mooring.controllers.cluster_kinds import DEVICE_CLAIMS, PODS
+from mooring.controllers.cluster_writes import DEVICE_CLAIMS, PODS
 from mooring.controllers.storage.pod_claims import PROTECTION
 
 GATES = {"GenericWorkload": True, "DRAWorkloadResourceClaims": True}

@@ -8,8 +8,7 @@ from living_cluster import LivingCluster
 from mooring.api.json_objects import JsonObject
 from mooring.apiserver.admission.object_meta import Deletion
 from mooring.controllers.all_controllers import cluster_services
-from mooring.controllers.nodes.pod_life import backoff_s
-from mooring.controllers.nodes.pod_scripts import Script
+from mooring.controllers.nodes.pod_life import Script, backoff_s
 
 
 @pytest.fixture

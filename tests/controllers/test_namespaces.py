@@ -4,7 +4,7 @@ import pytest
 
 from living_cluster import LivingCluster
 from mooring.apiserver.admission.object_meta import Deletion
-from mooring.controllers.cluster_kinds import PODS
+from mooring.controllers.cluster_writes import PODS
 from mooring.controllers.lifecycle.garbage import EventExpiry
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from living_cluster import LivingCluster
 from mooring.api.json_objects import JsonObject
-from mooring.controllers.cluster_kinds import NODES
+from mooring.controllers.cluster_writes import NODES
 
 GRACE_S = 15
 

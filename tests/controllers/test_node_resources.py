@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from living_cluster import LivingCluster
-from mooring.controllers.cluster_kinds import NODES
+from mooring.controllers.cluster_writes import NODES
 from mooring.controllers.nodes.simulated_nodes import with_allocatable
 from virtual_cluster import VirtualCluster
 

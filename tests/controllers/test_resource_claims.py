@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from living_cluster import LivingCluster
-from mooring.controllers.cluster_kinds import DEVICE_CLAIMS, PODS
+from mooring.controllers.cluster_writes import DEVICE_CLAIMS, PODS
 from mooring.controllers.storage.pod_claims import PROTECTION
 
 DRIVER = "gpu.example.com"

@@ -12,12 +12,17 @@ from aiohttp import web
 from dashboard_stage import AnsweringThread
 from mooring.apiclient.connection_settings import ConnectionSettings
 from mooring.apiserver.server.http import HttpServer
+from mooring.app.dashboards import SchedulerSource
 from mooring.dashboard.interfaces import AskedChange, AskedChanges, ExplainPod, Question, Refused
 from mooring.dashboard.questions import child_questions
-from mooring.dashboard.questions.asked_cluster import AskedScheduler
+from mooring.dashboard.questions.asked_cluster import (
+    MAX_NAMED,
+    AskedScheduler,
+    named_workloads,
+    objects_in_store,
+    workloads_at,
+)
 from mooring.dashboard.questions.child_questions import ChildQuestions
-from mooring.dashboard.questions.unwatched_objects import MAX_NAMED, named_workloads, objects_in_store, workloads_at
-from mooring.dashboard.scheduler_source import SchedulerSource
 from mooring.framework.config import default
 from virtual_cluster import VirtualCluster
 

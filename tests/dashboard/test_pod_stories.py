@@ -7,7 +7,7 @@ from build import a_node, a_pod
 from dashboard_stage import StagedSource
 from mooring.dashboard.slices import at_once
 from mooring.dashboard.views.page_views import what_of
-from mooring.dashboard.views.pod_stories import MAX_TEXT, PodStories
+from mooring.dashboard.views.scheduling_flow import MAX_TEXT, PodStories
 
 LINES = st.lists(st.tuples(st.integers(0, 9), st.text(max_size=200)), max_size=200)
 

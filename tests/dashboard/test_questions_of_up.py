@@ -10,13 +10,12 @@ from click.testing import CliRunner
 
 from dashboard_stage import AnsweringThread
 from mooring.api.json_objects import JsonObject
+from mooring.app.dashboards import SchedulerSource
 from mooring.cli.main import main
 from mooring.dashboard.interfaces import AskedChange, AskedChanges, ExplainPod, Question
 from mooring.dashboard.questions import child_questions
-from mooring.dashboard.questions.asked_cluster import AskedScheduler
+from mooring.dashboard.questions.asked_cluster import AskedScheduler, objects_in_store
 from mooring.dashboard.questions.child_questions import ChildQuestions
-from mooring.dashboard.questions.unwatched_objects import objects_in_store
-from mooring.dashboard.scheduler_source import SchedulerSource
 from mooring.framework.config import default
 from mooring.inputs.dump_header import DumpHeader, header_object
 from mooring.inputs.live_source import EVENTS, LISTED

@@ -7,8 +7,8 @@ import pytest
 
 from build import a_node, a_pod
 from mooring.dashboard.questions.asked_cluster import AskedCluster, QuestionHeader
+from mooring.dashboard.questions.page_questions import rejections_on
 from mooring.dashboard.questions.question_process import UNABLE, answered
-from mooring.dashboard.questions.rejections import rejections_on
 from mooring.framework import config
 from mooring.inputs.loaded_cluster import LoadedCluster
 from mooring.model.meta import KubeObject
@@ -60,7 +60,7 @@ def test_reasons_are_ranked_by_their_pods_and_the_oldest_is_the_example() -> Non
 
 
 def test_a_limited_number_of_forms_is_decided_the_largest_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mooring.dashboard.questions.rejections.MAX_FORMS", 1)
+    monkeypatch.setattr("mooring.dashboard.questions.page_questions.MAX_FORMS", 1)
     found = asked(wanting("alone", "65"), wanting("a", "64"), wanting("b", "64"))
     assert reasons(found) == [("Insufficient cpu", "NodeResourcesFit", 2, "a")]
     assert (found["total"], found["unasked"]) == (2, 1)

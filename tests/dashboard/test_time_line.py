@@ -12,11 +12,10 @@ from hypothesis import strategies as st
 
 from how_many import examples
 from mooring.dashboard.interfaces import Refused, SeekTarget
+from mooring.dashboard.recorded_decisions import RecordedDecisions, read_decisions
 from mooring.dashboard.slices import at_once
-from mooring.dashboard.timeline.recorded_decisions import RecordedDecisions, read_decisions
-from mooring.dashboard.timeline.replay_cursor import CursorMark, ReplayCursor
-from mooring.dashboard.timeline.time_line import PassedMarks, RecordedTimeLine
-from mooring.dashboard.views.pod_stories import StoryLine
+from mooring.dashboard.time_line import CursorMark, PassedMarks, RecordedTimeLine, ReplayCursor
+from mooring.dashboard.views.scheduling_flow import StoryLine
 from mooring.drivers.simulated_driver import START_NS
 from mooring.kit.clock import NS_PER_S, in_millis
 from mooring.state.recording.run_reading import RecordedRun, runs_in

@@ -12,8 +12,8 @@ from mooring.api.api_errors import ApiError, conflict, internal_error, invalid, 
 from mooring.api.kind_spec import KindSpec
 from mooring.apiclient.client import ClientOptions
 from mooring.apiclient.connection_settings import ConnectionSettings
+from mooring.apiclient.http_requests import ConnectionLost, ConnectionRefused, TimedOut, Unreadable
 from mooring.apiclient.lean_client import LeanClient
-from mooring.apiclient.request_errors import ConnectionLost, ConnectionRefused, TimedOut, Unreadable
 from mooring.apiclient.served_kinds import ServedKinds
 from mooring.drivers.api_writer import ApiWriter, WriteClients
 from mooring.framework.contract.intents import Write

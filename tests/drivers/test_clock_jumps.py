@@ -16,7 +16,7 @@ from mooring.framework.contract.context import SchedulingContext
 from mooring.framework.contract.points import PermitPlugin, Wait
 from mooring.kit.clock import NS_PER_S
 from mooring.model.pod import Pod
-from mooring.plugins.builtin import in_tree
+from mooring.plugins import in_tree
 from mooring.queue.entry import QueuedPod
 from mooring.scheduler.inputs import ObjectAdded
 from mooring.scheduler.observer import Observer

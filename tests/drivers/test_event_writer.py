@@ -11,7 +11,7 @@ import pytest
 from build import a_pod
 from mooring.api.api_errors import ApiError
 from mooring.apiclient.credentials import CredentialsError
-from mooring.apiclient.request_errors import ConnectionRefused
+from mooring.apiclient.http_requests import ConnectionRefused
 from mooring.drivers import event_writer
 from mooring.drivers.event_writer import IDLE_NS, EventWriter
 from mooring.framework.contract.intents import Record

@@ -9,8 +9,8 @@ import pytest
 
 from fake_client import FakeClient
 from mooring.api.api_errors import ApiError, internal_error, not_found
+from mooring.apiclient.http_requests import ConnectionLost
 from mooring.apiclient.reflectors.reflector import WATCHED, Reflector, ReflectorOptions
-from mooring.apiclient.request_errors import ConnectionLost
 from mooring.drivers.listed_versions import MAX_READ, PAGE, ListedVersions, ObjectPlace
 from mooring.model.node import Node
 from mooring.model.pod import Pod

@@ -10,7 +10,7 @@ from build import a_node
 from live_stage import DONE_ALL_THE_SAME, HIGH, V1, V2, Fault, P, Stage, a_stage, deletions, on, pod, preempted, run
 from mooring.api.api_errors import ApiError, conflict, internal_error, not_found
 from mooring.apiclient.credentials import CredentialsError
-from mooring.apiclient.request_errors import ConnectionLost, ConnectionRefused, TimedOut
+from mooring.apiclient.http_requests import ConnectionLost, ConnectionRefused, TimedOut
 from mooring.apiclient.throttle import Timing
 from mooring.drivers import binder, live_driver
 from mooring.drivers.api_writer import RETRY_WAITS_S

@@ -10,7 +10,7 @@ import pytest
 from build import a_node
 from live_stage import DONE_ALL_THE_SAME, V1, V2, P, Stage, a_stage, deletions, pod, preempted, run
 from mooring.api.api_errors import ApiError, internal_error, too_many_requests
-from mooring.apiclient.request_errors import ConnectionLost, ConnectionRefused, Unreadable
+from mooring.apiclient.http_requests import ConnectionLost, ConnectionRefused, Unreadable
 from mooring.drivers.driver import PeriodicTasks
 from mooring.framework.contract.intents import Evict
 from mooring.framework.contract.waiting import WaitingPod

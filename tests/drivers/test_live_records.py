@@ -9,7 +9,7 @@ from mooring.drivers import live_service as service
 from mooring.drivers import traced_requests as requests
 from mooring.serve import tracing
 from mooring.serve.lease import leader_election, leader_elector, lease_record
-from mooring.serve.pages import access, answers, pages, server
+from mooring.serve.pages import access, pages, server
 from mooring.serve.pages import pages as zpages
 
 RECORDS: list[tuple[ModuleType, str]] = [
@@ -17,7 +17,7 @@ RECORDS: list[tuple[ModuleType, str]] = [
     (binder, "BindOutcome"),
     (dry_run, "_Opinion TiedNodes DrySender"),
     (access, "CallingUser Caller Permission AccessSettings"),
-    (answers, "PageRequest PageReply"),
+    (pages, "PageRequest PageReply"),
     (pages, "Check Health HealthPage Sources"),
     (server, "WebLimits"),
     (zpages, "DocumentForm Build"),

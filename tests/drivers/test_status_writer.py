@@ -11,7 +11,7 @@ import pytest
 from build import a_pod
 from mooring.api.api_errors import ApiError
 from mooring.apiclient.credentials import CredentialsError
-from mooring.apiclient.request_errors import TimedOut
+from mooring.apiclient.http_requests import TimedOut
 from mooring.drivers.status_writer import StatusWriter
 from mooring.framework.contract.intents import PatchStatus
 from mooring.kit.clock import NS_PER_S, VirtualClock

@@ -121,17 +121,20 @@ def test_a_volume_that_waits_for_its_first_consumer_gets_the_node(run: SmokeRun)
 
 def test_a_device_is_allocated_and_reserved(run: SmokeRun) -> None:
     server = run.server
-    group = "/apis/resource.k8s.io/v1"
-    if server.get(group) is None:
-        pytest.skip("the server does not serve resource.k8s.io/v1")
+    served = [version for version in ("v1", "v1beta2", "v1beta1") if server.get(f"/apis/resource.k8s.io/{version}")]
+    if not served:
+        pytest.skip("the server does not serve resource.k8s.io")
+    group, is_oldest_form = f"/apis/resource.k8s.io/{served[0]}", served[0] == "v1beta1"
     node = server.a_node("device", group="device")
     driver, kind = "smoke.example.com", f"{server.run}-device"
     selector = {"cel": {"expression": f'device.driver == "{driver}"'}}
     server.create(f"{group}/deviceclasses", {"metadata": {"name": kind}, "spec": {"selectors": [selector]}})
     pool = {"name": node, "generation": 1, "resourceSliceCount": 1}
-    spec: dict[str, Any] = {"driver": driver, "nodeName": node, "pool": pool, "devices": [{"name": "one"}]}
+    spec: dict[str, Any] = {"driver": driver, "nodeName": node, "pool": pool}
+    spec["devices"] = [{"name": "one", "basic": {}} if is_oldest_form else {"name": "one"}]
     server.create(f"{group}/resourceslices", {"metadata": {"name": kind}, "spec": spec})
-    request = {"name": "r", "exactly": {"deviceClassName": kind}}
+    wanted = {"deviceClassName": kind}
+    request = {"name": "r", **(wanted if is_oldest_form else {"exactly": wanted})}
     claims = f"{group}/namespaces/{server.run}/resourceclaims"
     server.create(claims, {"metadata": {"name": "one"}, "spec": {"devices": {"requests": [request]}}})
     container = {"resources": {"requests": {"cpu": "100m"}, "claims": [{"name": "d"}]}}

@@ -17,7 +17,7 @@ from how_many import IS_SOAK
 from mooring.apiclient.client import ApiClient
 from mooring.apiclient.connection_settings import ConnectionSettings
 from mooring.apiclient.reflectors.reflector import Reflector, ReflectorOptions
-from mooring.apiclient.reflectors.watch_ends import WatchEnd
+from mooring.apiclient.reflectors.watch_streams import WatchEnd
 from mooring.apiclient.throttle import Timing
 from mooring.drivers.live_service import LiveOptions, LiveScheduler
 from mooring.framework import config

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from mooring.controllers.workloads.job_groups import GROUP_TEMPLATE_NAME, new_group_name, template_of, workload_name
+from mooring.controllers.workloads.jobs import GROUP_TEMPLATE_NAME, new_group_name, template_of, workload_name
 from mooring.embedded.embedded_cluster import EmbeddedSettings
 from mooring.framework import config
 from virtual_cluster import VirtualCluster

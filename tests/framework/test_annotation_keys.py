@@ -6,7 +6,7 @@ from mooring.framework.contract.annotation_keys import AnnotationKeys, reads_ann
 from mooring.framework.contract.plain import NodeView, PlainPlugin
 from mooring.framework.profile.registry import Registry
 from mooring.model.pod import Pod
-from mooring.plugins.builtin import in_tree
+from mooring.plugins import in_tree
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mooring.cluster.pods.group_tree import GroupName
+from mooring.cluster.pods.pod_groups import GroupName
 from mooring.framework.attempts.group_asking import generate_placements, score_placements
 from mooring.framework.contract.group_points import (
     PlacementGeneratePlugin,

@@ -17,7 +17,7 @@ from mooring.framework.profile.registry import Registry
 from mooring.kit.clock import VirtualClock
 from mooring.model.node import Node
 from mooring.model.pod import Pod
-from mooring.plugins.builtin import in_tree
+from mooring.plugins import in_tree
 from mooring.scheduler.decide import DecideOptions
 from mooring.sim.scenario import Outcome, Placer
 from mooring.state.scheduler_assembly import build_scheduler

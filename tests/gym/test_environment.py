@@ -14,7 +14,7 @@ from mooring.embedded.embedded_cluster import EmbeddedSettings
 from mooring.framework import config as configuration
 from mooring.inputs.loaded_cluster import load
 from mooring.plugin import NodeView, PlainPlugin, Pod
-from mooring.plugins.agents.observation import DecisionObserver
+from mooring.plugins.agent_score import DecisionObserver
 from mooring.sim.simulation import Simulation
 from virtual_cluster import VirtualCluster
 

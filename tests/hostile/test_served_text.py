@@ -21,8 +21,7 @@ from mooring.kit.logs import Log
 from mooring.scheduler.inputs import ObjectAdded
 from mooring.serve.cache_debugger import snapshot
 from mooring.serve.pages.access import AccessSettings, request_authorizer
-from mooring.serve.pages.answers import json_document
-from mooring.serve.pages.pages import Health, Pages, Sources, health_pages
+from mooring.serve.pages.pages import Health, Pages, Sources, health_pages, json_document
 from mooring.serve.pages.server import WebServer
 from mooring.state.scheduler_assembly import build_scheduler
 

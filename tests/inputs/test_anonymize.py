@@ -18,7 +18,7 @@ from mooring.inputs.documents import STDIN
 from mooring.inputs.dump_header import PodEvent
 from mooring.inputs.dumps.anonymize import Anonymizer, renamed, rules_of, structs_in
 from mooring.inputs.dumps.contents import dumped_objects
-from mooring.inputs.dumps.name_book import PUBLIC, NameBook
+from mooring.inputs.dumps.renaming import PUBLIC, NameBook
 from mooring.inputs.manifests import Manifests, read
 from mooring.model.devices import Device, DeviceStatus
 from mooring.model.meta import Condition, Wire

@@ -10,7 +10,7 @@ import pytest
 
 from mooring.api.api_errors import ApiError
 from mooring.api.kinds import BY_KIND, KINDS
-from mooring.apiclient.request_errors import Unreadable
+from mooring.apiclient.http_requests import Unreadable
 from mooring.inputs import live_source
 from mooring.inputs.input_errors import LiveSourceError
 from mooring.inputs.live_source import (

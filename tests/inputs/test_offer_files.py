@@ -11,11 +11,18 @@ from mooring.answers.plan.offers import NodeOffer, read_all_offers
 from mooring.api.validation.problem import Problem
 from mooring.inputs.input_errors import InputError
 from mooring.inputs.loaded_cluster import load
-from mooring.inputs.offers.autoscaler_groups import node_groups
-from mooring.inputs.offers.instance_types import after_kubelet, csv_instance_types, instance_types, type_labels
-from mooring.inputs.offers.karpenter_pools import PoolRequirement, amounts_in_use, node_pool
+from mooring.inputs.offers.autoscaler_offers import PoolRequirement, amounts_in_use, node_groups, node_pool
+from mooring.inputs.offers.instance_types import (
+    PoolLimits,
+    after_kubelet,
+    amount_of,
+    csv_instance_types,
+    instance_types,
+    offer_name,
+    price_of,
+    type_labels,
+)
 from mooring.inputs.offers.offer_files import read_offer_sources
-from mooring.inputs.offers.offered_node import PoolLimits, amount_of, offer_name, price_of
 from mooring.inputs.offers.price_files import asked_prices, read_prices
 from mooring.inputs.offers.price_list import PricedNode
 

@@ -10,9 +10,9 @@ import pytest
 from mooring.answers.plan.offers import NodeOffer, read_all_offers
 from mooring.api.api_errors import ApiError
 from mooring.inputs.input_errors import InputError
-from mooring.inputs.live_offers import list_offers
+from mooring.inputs.live_clusters import list_offers
 from mooring.inputs.loaded_cluster import load
-from mooring.inputs.offers.karpenter_pools import PoolRequirement
+from mooring.inputs.offers.autoscaler_offers import PoolRequirement
 
 Json = dict[str, Any]
 ZONE, CAPACITY = "topology.kubernetes.io/zone", "karpenter.sh/capacity-type"

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from mooring.answers.study.study_arrivals import fitted_load
-from mooring.inputs.traces.trace_formats import AZURE_PACKING, FORMATS, GOOGLE_2019, OPENB, PAI_INSTANCES, PAI_TASKS
-from mooring.inputs.traces.trace_reader import TraceError, TracePods, read_trace_nodes, read_trace_pods
+from mooring.answers.study.study_inputs import fitted_load
+from mooring.inputs.trace_formats import AZURE_PACKING, FORMATS, GOOGLE_2019, OPENB, PAI_INSTANCES, PAI_TASKS
+from mooring.inputs.trace_reader import TraceError, TracePods, read_trace_nodes, read_trace_pods
 
 S = 1_000_000_000
 GPU = "alibabacloud.com/gpu-milli"

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from mooring.inputs.dumps import name_book as words
+from mooring.inputs.dumps import renaming as words
 
 CONDITIONS = """
 Ready MemoryPressure DiskPressure PIDPressure NetworkUnavailable PodScheduled Initialized ContainersReady

@@ -8,9 +8,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mooring.kit.metrics import Description, Histogram, MetricRegistry
+from mooring.kit.metrics import (
+    MAX_BUCKETS,
+    SCHEMA,
+    ZERO_THRESHOLD,
+    Description,
+    Histogram,
+    MetricRegistry,
+    NativeBuckets,
+    spans_of,
+)
 from mooring.kit.metrics_protobuf import exposition
-from mooring.kit.native_buckets import MAX_BUCKETS, SCHEMA, ZERO_THRESHOLD, NativeBuckets, spans_of
 from prometheus_reading import read
 
 

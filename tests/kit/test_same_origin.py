@@ -2,7 +2,7 @@
 
 import pytest
 
-from mooring.kit.same_origin import is_own_host, is_own_origin
+from mooring.kit.http_shell import is_own_host, is_own_origin
 
 
 @pytest.mark.parametrize(

@@ -15,10 +15,9 @@ from mooring.framework import config as configuration
 from mooring.framework.attempts.runner import Runner
 from mooring.framework.contract.context import SchedulingContext
 from mooring.framework.contract.points import Handle, Rows, ScorePlugin, Scores
-from mooring.framework.contract.totals_point import TotalsPlugin
+from mooring.framework.contract.special_points import TotalsPlugin
 from mooring.framework.profile.profiles import Profile
-from mooring.plugins.agents.agent_score import AgentScore, chosen, onnx_policy, weighed
-from mooring.plugins.agents.observation import DecisionObserver
+from mooring.plugins.agent_score import AgentScore, DecisionObserver, chosen, onnx_policy, weighed
 from mooring.scheduler.decide import DecideOptions, decide
 from mooring.scheduler.decision import DecisionError, Placement
 from mooring.state.scheduler_assembly import all_plugins, build_runners

@@ -13,7 +13,7 @@ from mooring.cluster.cluster import Cluster
 from mooring.framework.contract.events import Change
 from mooring.framework.contract.status import PluginError, final
 from mooring.model.devices import ClaimConsumer, ResourceClaim
-from mooring.plugins.devices.claim_checks import examine, reach_of, settled_score
+from mooring.plugins.devices.claim_rules import examine, reach_of, settled_score
 from mooring.plugins.devices.device_claims import (
     DEVICE_EVENTS,
     MARK,

@@ -9,7 +9,7 @@ from build import a_pod
 from device_building import a_claim, a_status, an_allocation, claiming
 from gangs import a_group, a_member
 from mooring.cluster.cluster import Cluster
-from mooring.cluster.pods.group_tree import GroupName
+from mooring.cluster.pods.pod_groups import GroupName
 from mooring.framework.contract.context import SchedulingContext
 from mooring.framework.contract.group_points import GroupFitError
 from mooring.framework.contract.intents import Intent, Write, WriteFault
@@ -19,15 +19,15 @@ from mooring.model.devices import ClaimConsumer, ResourceClaim
 from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
 from mooring.model.workloads import PodGroup
-from mooring.plugins.devices.device_claims import ClaimState, Unresolved, claim_for
-from mooring.plugins.devices.giving_back import free_devices, free_for_group, give_back, withdraw
-from mooring.plugins.devices.group_claims import (
+from mooring.plugins.devices.claim_rules import (
     count_on,
     group_consumers,
     idle_group_claims,
     offer_to_group,
     pending_in_group,
 )
+from mooring.plugins.devices.device_claims import ClaimState, Unresolved, claim_for
+from mooring.plugins.devices.giving_back import free_devices, free_for_group, give_back, withdraw
 from volume_asking import a_context
 
 GATES = {"GenericWorkload": True, "DRAWorkloadResourceClaims": True}

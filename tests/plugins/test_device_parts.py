@@ -26,11 +26,11 @@ from mooring.plugins.devices.allocation import (
     is_unreliable,
 )
 from mooring.plugins.devices.cel import Matcher, compile_selector
+from mooring.plugins.devices.claim_rules import idle_group_claims
 from mooring.plugins.devices.constraints import find_attribute, value_of, values_of
 from mooring.plugins.devices.device_claims import Unresolved, is_owned_by
 from mooring.plugins.devices.device_demand import DeviceFeatures, read_demand
 from mooring.plugins.devices.effort import BYTES_A_STEP, COST_A_STEP, CelFault, Effort, TookTooLong
-from mooring.plugins.devices.group_claims import idle_group_claims
 from mooring.plugins.devices.node_groups import DeviceTotals, NodeGroup, NodeGroups, count_devices
 from mooring.plugins.devices.pools import Likeness, view_of
 

@@ -20,7 +20,7 @@ from mooring.framework.contract.events import ASSIGNED_POD, UNSCHEDULED_POD, Cha
 from mooring.framework.contract.points import Handle
 from mooring.model.meta import KubeObject
 from mooring.model.storage import PersistentVolumeClaim
-from mooring.plugins.builtin import in_tree
+from mooring.plugins import in_tree
 
 SPECS: list[dict[str, Any]] = [
     {},

@@ -8,8 +8,7 @@ from gangs import GangWorld, a_group, a_member
 from hinting import wakes
 from mooring.api.kinds.scheduling import POD_GROUP
 from mooring.cluster.cluster import Cluster
-from mooring.cluster.pods.group_tree import GroupName
-from mooring.cluster.pods.pod_groups import PodGroups
+from mooring.cluster.pods.pod_groups import GroupName, PodGroups
 from mooring.framework.contract.context import SchedulingContext
 from mooring.framework.contract.events import ASSIGNED_POD_ADD, UNSCHEDULED_POD_ADD, Action, ClusterEvent
 from mooring.framework.contract.group_points import PlacementProgress, PodGroupContext

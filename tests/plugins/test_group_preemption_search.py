@@ -13,7 +13,7 @@ from mooring.cluster.cluster import Cluster
 from mooring.cluster.nodes.ranks import start_ns
 from mooring.model.pod import Pod
 from mooring.model.workloads import PodDisruptionBudget, PodGroup
-from mooring.plugins.preemption.victim_order import VictimOrder, VictimUnit, split_by_budgets
+from mooring.plugins.preemption.group_preemption import VictimOrder, VictimUnit, split_by_budgets
 from mooring.plugins.preemption.victim_search import KeptBudgets
 
 PRIORITY = 100

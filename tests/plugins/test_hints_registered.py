@@ -6,7 +6,7 @@ from build import a_pod
 from mooring.cluster.cluster import Cluster
 from mooring.framework.contract.events import Action, Change
 from mooring.framework.contract.points import Handle
-from mooring.plugins.builtin import in_tree
+from mooring.plugins import in_tree
 
 ALWAYS, HINTED = "always", "hinted"
 NODE_ADD_LABEL = Action.ADD | Action.UPDATE_NODE_LABEL

@@ -15,7 +15,7 @@ from mooring.cluster.cluster import Cluster
 from mooring.framework.config.args import NodeResourcesFitArgs
 from mooring.framework.contract.status import Code, Rejection
 from mooring.model.pod import Pod
-from mooring.plugins.resources import node_resources_fit, shortage_book
+from mooring.plugins.resources import node_resources_fit, pod_amounts
 from mooring.plugins.resources.node_resources_fit import NodeResourcesFit
 
 GPU = "example.com/gpu"
@@ -279,7 +279,7 @@ def test_many_resources_are_judged_as_few_are(wanted: Any, nodes: Any, used: Any
     few = verdicts(fit(), pod, cluster)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(node_resources_fit, "MOST_BITS", 0)
-        patch.setattr(shortage_book, "BLOCK_CELLS", 8)
+        patch.setattr(pod_amounts, "BLOCK_CELLS", 8)
         assert verdicts(fit(), pod, cluster) == few
 
 

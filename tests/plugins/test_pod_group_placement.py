@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from build import a_node, a_pod
 from gangs import a_member
 from mooring.cluster.cluster import Cluster
-from mooring.cluster.pods.group_tree import GroupName
+from mooring.cluster.pods.pod_groups import GroupName
 from mooring.framework.config.args import NodeResourcesFitArgs, ResourceSpec, ScoringStrategy
 from mooring.framework.config.feature_gates import with_defaults
 from mooring.framework.contract.group_points import PodGroupAssignments, PodGroupContext, PodGroupPlacement

@@ -13,9 +13,9 @@ from mooring.framework.contract.points import Handle
 from mooring.model.pod import Pod
 from mooring.model.workloads import PodDisruptionBudget
 from mooring.plugins.preemption.default_preemption import DRY_RUNS, DefaultPreemption
+from mooring.plugins.preemption.group_preemption import pod_place
 from mooring.plugins.preemption.kept_dry_run import KeptDryRun
 from mooring.plugins.preemption.kept_harm import MOST_TOUCHED, KeptHarm, name_key
-from mooring.plugins.preemption.victim_order import pod_place
 from mooring.plugins.preemption.victim_search import KeptBudgets, NodeDryRun, budgets_of
 
 # ---- the heap of harm

@@ -15,9 +15,9 @@ from mooring.framework.contract.points import Handle, Nomination, ResourceDemand
 from mooring.framework.contract.status import final
 from mooring.model.pod import Pod
 from mooring.plugins.preemption.default_preemption import DefaultPreemption
+from mooring.plugins.preemption.group_preemption import VictimOrder
 from mooring.plugins.preemption.kept_harm import NO_LIMIT, PRIORITY_OFFSET, room_on, victims_on
 from mooring.plugins.preemption.least_harm import LEAST_PRIORITY, LeastHarm, sums_decide
-from mooring.plugins.preemption.victim_order import VictimOrder
 from mooring.plugins.preemption.victim_search import NodeDryRun, budgets_of
 
 # ---- the gate

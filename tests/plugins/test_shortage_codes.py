@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mooring.plugins.resources.shortage_book import as_bits
+from mooring.plugins.resources.pod_amounts import as_bits
 
 
 def code_of(full: bool, hopeless: bool, short: tuple[bool, ...]) -> int:

@@ -10,7 +10,7 @@ from mooring.framework.profile.profiles import build_profiles
 from mooring.kit.clock import NS_PER_S, VirtualClock
 from mooring.model.pod import Pod
 from mooring.model.workloads import PodGroup
-from mooring.plugins.builtin import in_tree
+from mooring.plugins import in_tree
 from mooring.queue.entry import QueuedGroup, QueueListeners
 from mooring.queue.queue import SchedulingQueue
 

@@ -16,7 +16,7 @@ from mooring.framework.contract.points import PreEnqueuePlugin
 from mooring.framework.contract.status import Rejection, final
 from mooring.framework.profile.registry import Registry
 from mooring.model.pod import Pod
-from mooring.plugins.builtin import in_tree_plugins
+from mooring.plugins import in_tree_plugins
 from mooring.plugins.group_plugins import GangScheduling
 from mooring.scheduler.inputs import HalfMinutePassed
 

@@ -7,7 +7,7 @@ from queue_rig import NODE_ADD, Rig
 from build import a_node
 from gangs import GROUP_GATES, a_composite, a_group, a_member
 from mooring.cluster.cluster import Cluster
-from mooring.cluster.pods.group_tree import GroupName, name_of
+from mooring.cluster.pods.pod_groups import GroupName, name_of
 from mooring.framework.contract.events import Change
 from mooring.kit.clock import NS_PER_S
 from mooring.model.pod import Pod

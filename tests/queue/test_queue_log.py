@@ -12,7 +12,7 @@ from mooring.drivers.simulated_driver import START_NS, Driver
 from mooring.framework import config
 from mooring.kit.clock import VirtualClock
 from mooring.kit.logs import Log, TextFormat
-from mooring.plugins.builtin import in_tree
+from mooring.plugins import in_tree
 from mooring.scheduler.observer import SchedulerListeners
 from mooring.state.scheduler_assembly import build_scheduler
 

@@ -4,7 +4,7 @@ import pytest
 from member_rig import GATED, A, B, C, Queue
 
 from gangs import a_group, a_member
-from mooring.cluster.pods.group_tree import GroupName, name_of
+from mooring.cluster.pods.pod_groups import GroupName, name_of
 from mooring.kit.clock import NS_PER_S
 from mooring.model.workloads import PodGroup
 from mooring.queue.backoff import BackoffRule

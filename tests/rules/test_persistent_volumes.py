@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from mooring.api.json_objects import JsonObject
-from mooring.rules.volume_rules import (
+from mooring.rules.claims_and_volumes import (
     best_volume,
     binding_marks,
     can_provision,

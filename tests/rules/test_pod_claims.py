@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from mooring.api.json_objects import JsonObject
-from mooring.rules.claims_of_pods import (
+from mooring.rules.claims_and_volumes import (
     device_claim_for,
     is_claim_of,
     owning_pod,

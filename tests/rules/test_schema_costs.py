@@ -9,8 +9,7 @@ import pytest
 
 from mooring.api.structural_schema import Schema, read_schema
 from mooring.cel.estimates import LIMITLESS
-from mooring.rules.schema_costs import TotalCost, repetitions_of
-from mooring.rules.schema_expressions import RuleCompiler, rule_faults
+from mooring.rules.schema_expressions import RuleCompiler, TotalCost, repetitions_of, rule_faults
 from mooring.rules.schema_types import SchemaLengths, SchemaTypes
 
 Written = dict[str, Any]

@@ -24,7 +24,7 @@ from mooring.model.meta import Condition, KubeObject
 from mooring.model.node import Node
 from mooring.model.pod import Pod
 from mooring.model.shape import HostPort
-from mooring.plugins.builtin import in_tree
+from mooring.plugins import in_tree
 from mooring.queue.entry import QueuedPod
 from mooring.queue.queue import UNSCHEDULABLE_FLUSH_PERIOD_S
 from mooring.rules.conditions import with_typed_condition

@@ -22,7 +22,7 @@ from mooring.framework.contract.points import (
 from mooring.framework.contract.status import Code, Rejection, curable, final
 from mooring.kit.clock import NS_PER_S, VirtualClock
 from mooring.model.pod import Pod
-from mooring.plugins.builtin import in_tree
+from mooring.plugins import in_tree
 from mooring.scheduler.inputs import BindAnswered, ObjectAdded, ObjectRemoved, ObjectUpdated
 from mooring.state.scheduler_assembly import build_scheduler
 

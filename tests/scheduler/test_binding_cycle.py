@@ -23,7 +23,7 @@ from mooring.framework.contract.status import SKIP, PluginError, curable, final
 from mooring.framework.contract.waiting import WaitingPod
 from mooring.kit.clock import NS_PER_S, VirtualClock
 from mooring.model.pod import Pod
-from mooring.plugins.builtin import in_tree
+from mooring.plugins import in_tree
 from mooring.scheduler.inputs import (
     BindAnswered,
     EvictionAnswered,

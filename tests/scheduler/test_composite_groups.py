@@ -9,9 +9,9 @@ import pytest
 
 from build import a_node
 from gangs import GangWorld, a_composite, a_group, a_member
-from mooring.cluster.pods.group_tree import GroupName
+from mooring.cluster.pods.pod_groups import GroupName
 from mooring.framework.contract.points import Plugin
-from mooring.plugins.builtin import in_tree
+from mooring.plugins import in_tree
 
 GATES = {"GenericWorkload": True, "TopologyAwareWorkloadScheduling": True, "CompositePodGroup": True}
 CONDITION = "PodGroupInitiallyScheduled"

@@ -35,7 +35,7 @@ from mooring.framework.contract.points import (
 from mooring.framework.contract.status import SKIP, Code, PluginError, Rejection, curable, final
 from mooring.kit.clock import NS_PER_S, VirtualClock
 from mooring.model.pod import Pod
-from mooring.plugins.builtin import in_tree
+from mooring.plugins import in_tree
 from mooring.plugins.preemption.default_preemption import DefaultPreemption
 from mooring.scheduler.inputs import (
     BindAnswered,

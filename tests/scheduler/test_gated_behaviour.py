@@ -8,7 +8,7 @@ from mooring.framework.contract.context import SchedulingContext
 from mooring.framework.contract.intents import Bind, PatchStatus
 from mooring.framework.contract.points import PermitPlugin, Wait
 from mooring.kit.clock import NS_PER_S, VirtualClock
-from mooring.plugins.builtin import in_tree
+from mooring.plugins import in_tree
 from mooring.scheduler.inputs import ObjectAdded, ObjectUpdated, TimePassed
 from mooring.state.scheduler_assembly import all_plugins, build_scheduler
 

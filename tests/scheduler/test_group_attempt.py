@@ -13,7 +13,7 @@ from mooring.framework.contract.context import SchedulingContext
 from mooring.framework.contract.points import PermitPlugin, ReservePlugin
 from mooring.framework.contract.status import PluginError, Rejection, curable
 from mooring.kit.clock import NS_PER_S, VirtualClock
-from mooring.plugins.builtin import in_tree
+from mooring.plugins import in_tree
 from mooring.scheduler.inputs import TimePassed
 from mooring.scheduler.observer import SchedulerListeners
 from mooring.state.scheduler_assembly import build_scheduler

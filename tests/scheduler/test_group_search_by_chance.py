@@ -22,7 +22,7 @@ from mooring.framework.contract.points import Codes, FilterPlugin, ReservePlugin
 from mooring.framework.contract.status import Rejection
 from mooring.model.pod import Pod
 from mooring.model.workloads import PodDisruptionBudget
-from mooring.plugins.builtin import in_tree
+from mooring.plugins import in_tree
 from mooring.scheduler.decide import deciding
 from mooring.scheduler.decision import Placement
 from mooring.scheduler.extender_steps import Steps, at_once

@@ -14,7 +14,7 @@ from gangs import GROUP_GATES, GangWorld
 from mooring.framework.contract.events import ASSIGNED_POD, Action, ClusterEvent, Registration
 from mooring.framework.contract.plain import NodeView, PlainPlugin, lift
 from mooring.model.pod import Pod
-from mooring.plugins.builtin import in_tree
+from mooring.plugins import in_tree
 
 HOST = "kubernetes.io/hostname"
 LABELS = {HOST: "n1", "node": "n1"}

@@ -15,7 +15,7 @@ from mooring.framework.contract.status import PluginError, Rejection, curable
 from mooring.kit.clock import NS_PER_S, VirtualClock
 from mooring.model.meta import KubeObject
 from mooring.model.storage import PersistentVolumeClaim
-from mooring.plugins.builtin import in_tree
+from mooring.plugins import in_tree
 from mooring.scheduler.inputs import ObjectAdded, ObjectRemoved, ObjectUpdated, TimePassed, WriteAnswered
 from mooring.state.scheduler_assembly import build_scheduler
 

@@ -21,7 +21,7 @@ from mooring.framework.profile.registry import Registry
 from mooring.kit.clock import VirtualClock
 from mooring.model.pod import Pod
 from mooring.plugin import PlainPlugin
-from mooring.plugins.builtin import in_tree
+from mooring.plugins import in_tree
 from mooring.scheduler.inputs import BindAnswered, ObjectAdded
 from mooring.scheduler.scheduler import Scheduler
 from mooring.state.recording.recorder import record_run, scheduler_header

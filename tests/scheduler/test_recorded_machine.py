@@ -22,7 +22,7 @@ from mooring.framework.contract.points import Handle, Wait
 from mooring.framework.contract.status import Rejection
 from mooring.framework.profile.registry import Registry
 from mooring.kit.clock import NS_PER_S
-from mooring.plugins.builtin import in_tree
+from mooring.plugins import in_tree
 from mooring.state.recording.recorder import RunRecorder, record_run, scheduler_header
 from mooring.state.recording.run_files import RecordingLimits
 from mooring.state.recording.run_reading import runs_in

@@ -16,7 +16,7 @@ from mooring.framework.profile.registry import Registry
 from mooring.kit.clock import NS_PER_S, VirtualClock
 from mooring.kit.metrics import Histogram
 from mooring.model.pod import Pod
-from mooring.plugins.builtin import in_tree
+from mooring.plugins import in_tree
 from mooring.queue.entry import QueuedPod
 from mooring.scheduler.inputs import BindAnswered, EvictionAnswered, ObjectAdded, ObjectRemoved, ObjectUpdated
 from mooring.scheduler.observer import SchedulerListeners

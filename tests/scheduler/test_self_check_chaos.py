@@ -18,7 +18,7 @@ from mooring.kit.clock import NS_PER_S
 from mooring.model.meta import KubeObject
 from mooring.scheduler.inputs import Input
 from mooring.state.check.check import SelfCheck
-from mooring.state.check.found_difference import StateDifference
+from mooring.state.check.object_differences import StateDifference
 from mooring.state.scheduler_assembly import build_scheduler
 
 HOUR_S = 3600

@@ -29,7 +29,7 @@ from mooring.kit.clock import NS_PER_S, VirtualClock
 from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
 from mooring.model.storage import PersistentVolumeClaim
-from mooring.plugins.builtin import in_tree
+from mooring.plugins import in_tree
 from mooring.scheduler import traces
 from mooring.scheduler.inputs import BindAnswered, ObjectAdded, TimePassed, WriteAnswered
 from mooring.scheduler.observer import SchedulerListeners

@@ -26,7 +26,7 @@ from mooring.kit.clock import VirtualClock
 from mooring.model.devices import ResourceClaim
 from mooring.model.pod import Pod
 from mooring.model.workloads import PodGroup
-from mooring.plugins.builtin import in_tree
+from mooring.plugins import in_tree
 from mooring.scheduler.inputs import ObjectAdded, ObjectRemoved, ObjectUpdated
 from mooring.scheduler.scheduler import Scheduler
 from mooring.state.scheduler_assembly import build_scheduler

@@ -14,7 +14,7 @@ from mooring.api.api_errors import ApiError, conflict, internal_error
 from mooring.apiclient.client import ApiClient, Limits
 from mooring.apiclient.connection_settings import ConnectionSettings
 from mooring.apiclient.credentials import CredentialsError
-from mooring.apiclient.request_errors import Unanswered
+from mooring.apiclient.http_requests import Unanswered
 from mooring.apiclient.throttle import Timing
 from mooring.framework.config import default as default_configuration
 from mooring.kit.clock import elapsed_s

@@ -17,7 +17,7 @@ from fake_client import FakeClient
 from mooring.api.api_errors import ApiError, not_found
 from mooring.apiclient.certificates import CertificateFiles
 from mooring.apiclient.credentials import KeyPair
-from mooring.apiclient.request_errors import TimedOut
+from mooring.apiclient.http_requests import TimedOut
 from mooring.kit.clock import WallClock
 from mooring.kit.logs import start_logs
 from mooring.serve.pages.access import AccessSettings, Caller, RequestAuthorizer, ReviewFailed, request_authorizer

@@ -11,7 +11,7 @@ from electing import LEASE, SILENT, a_lease
 from mooring.api.api_errors import ApiError, conflict, internal_error
 from mooring.apiclient.client import ApiClient
 from mooring.apiclient.connection_settings import ConnectionSettings
-from mooring.apiclient.request_errors import ConnectionRefused
+from mooring.apiclient.http_requests import ConnectionRefused
 from mooring.apiserver.server.http import HttpServer
 from mooring.framework.config import default as default_configuration
 from mooring.kit.clock import WallClock

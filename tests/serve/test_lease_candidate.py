@@ -14,7 +14,7 @@ from mooring.api.api_errors import not_found
 from mooring.api.json_objects import JsonObject
 from mooring.api.kinds.nodes import LEASE as LEASES
 from mooring.api.kinds.nodes import LEASE_CANDIDATE
-from mooring.apiclient.request_errors import Unanswered
+from mooring.apiclient.http_requests import Unanswered
 from mooring.apiclient.throttle import Timing
 from mooring.apiserver.resource_api import Requester, ResourceApi
 from mooring.controllers.control_loop import ControlLoop

@@ -10,7 +10,7 @@ import pytest
 
 from fake_client import FakeClient
 from mooring.api.api_errors import ApiError, internal_error
-from mooring.apiclient.request_errors import TimedOut
+from mooring.apiclient.http_requests import TimedOut
 from mooring.kit.logs import Log
 from mooring.serve.pages.access import (
     ANONYMOUS,

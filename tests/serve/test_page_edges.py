@@ -3,13 +3,17 @@
 import pytest
 
 from mooring.kit.clock import NS_PER_S, VirtualClock, WallClock
-from mooring.serve.pages.answers import PageReply, PageRequest, failure, json_document, plain
 from mooring.serve.pages.pages import (
     Build,
     DocumentForm,
+    PageReply,
+    PageRequest,
     Pages,
     Sources,
+    failure,
     flags_page,
+    json_document,
+    plain,
     status_page,
     verbosity_page,
     wanted_form,

@@ -11,13 +11,14 @@ import yaml
 from mooring.kit.clock import NS_PER_S, VirtualClock
 from mooring.kit.logs import Log, start_logs
 from mooring.kit.metrics import METRICS_TYPE
-from mooring.serve.pages.answers import PageReply, PageRequest
 from mooring.serve.pages.pages import (
     Build,
     Check,
     DocumentForm,
     Health,
     HealthPage,
+    PageReply,
+    PageRequest,
     Pages,
     Sources,
     health_pages,

@@ -10,7 +10,7 @@ from mooring.api.api_errors import bad_request
 from mooring.apiclient.client import ApiClient
 from mooring.apiclient.connection_settings import ConnectionSettings
 from mooring.apiclient.reflectors.reflector import TURN, WATCHED, ReflectorOptions, Reflectors
-from mooring.apiclient.reflectors.watch_ends import WatchEnd
+from mooring.apiclient.reflectors.watch_streams import WatchEnd
 from mooring.apiclient.throttle import Timing
 from mooring.kit.clock import VirtualClock
 from mooring.serve.service_metrics import ServiceMetrics, read_watches

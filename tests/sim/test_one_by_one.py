@@ -11,8 +11,7 @@ from mooring.framework.contract.plain import PlainPlugin
 from mooring.model.pod import Pod
 from mooring.scheduler.decide import DecideOptions
 from mooring.scheduler.ties import by_seed
-from mooring.sim.one_by_one import AttemptFailed, OneByOne
-from mooring.sim.scenario import Outcome, Placer
+from mooring.sim.scenario import AttemptFailed, OneByOne, Outcome, Placer
 from mooring.state.scheduler_assembly import all_plugins
 
 

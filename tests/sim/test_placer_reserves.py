@@ -10,7 +10,7 @@ from build_storage import HOST, a_claim, a_class, a_volume, on, using
 from mooring.framework.contract.status import curable
 from mooring.framework.profile.registry import Registry
 from mooring.model.meta import KubeObject
-from mooring.plugins.builtin import in_tree
+from mooring.plugins import in_tree
 from mooring.plugins.volumes.volume_binding import VolumeBinding
 from mooring.scheduler.decide import DecideOptions
 from mooring.sim.scenario import Outcome, load, parse

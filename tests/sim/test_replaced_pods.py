@@ -6,7 +6,7 @@ import pytest
 
 from build import a_node, a_pod
 from build_storage import a_claim, a_class
-from mooring.answers.compare.comparing import compare
+from mooring.answers.experiments.comparing import compare
 from mooring.framework import config as configuration
 from mooring.inputs.arrivals import Arrival, ListedArrivals
 from mooring.inputs.loaded_cluster import LoadedCluster

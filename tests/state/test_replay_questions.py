@@ -9,11 +9,10 @@ import pytest
 from test_replay_answers import Preferring, PreferringB, a_config, a_registry, record, some_pods
 
 from build import a_node, a_pod
-from mooring.answers.recorded import open_loop, replaying
+from mooring.answers.recorded import replaying
 from mooring.answers.recorded.decision_difference import ExplainedDecision, explain_placed
-from mooring.answers.recorded.open_loop import recorded_settings, would_have
 from mooring.answers.recorded.pod_story import view_between_steps
-from mooring.answers.recorded.replaying import replay
+from mooring.answers.recorded.replaying import recorded_settings, replay, would_have
 from mooring.drivers.simulated_driver import START_NS
 from mooring.framework import config as configuration
 from mooring.inputs.arrivals import PlannedChange
@@ -194,7 +193,7 @@ def test_nodes_that_changed_are_noted(
     def with_changes(*asked: Any) -> RecordedLoad:
         return replace(recorded_load(*asked), changes=[PlannedChange(0, item) for item in changed])
 
-    monkeypatch.setattr(open_loop, "recorded_load", with_changes)
+    monkeypatch.setattr(replaying, "recorded_load", with_changes)
     same = "simulated under the recorded configuration, 3 of 3 pods end where they ended"
     assert compared(runs_in(tmp_path)).notes == [same, *notes]
 
@@ -220,7 +219,7 @@ def test_pods_are_counted_that_end_where_they_ended(
     def with_placements(*asked: Any) -> RecordedLoad:
         return replace(recorded_load(*asked), placements=placements, evicted=frozenset(evicted))
 
-    monkeypatch.setattr(open_loop, "recorded_load", with_placements)
+    monkeypatch.setattr(replaying, "recorded_load", with_placements)
     (note,) = compared(runs_in(tmp_path)).notes
     assert note.startswith(f"simulated under the recorded configuration, {same} pods end where they ended")
     assert note.endswith("other times") is (same != "3 of 3")
@@ -229,7 +228,7 @@ def test_pods_are_counted_that_end_where_they_ended(
 def test_what_cannot_be_read_is_told_instead_of_a_comparison(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     record(tmp_path, some_pods(1), configuration.default())
     empty = RecordedLoad([], [], [], {}, frozenset(), 0, ["one is damaged", "two is damaged"])
-    monkeypatch.setattr(open_loop, "recorded_load", lambda *asked: empty)
+    monkeypatch.setattr(replaying, "recorded_load", lambda *asked: empty)
     with pytest.raises(RecordingError, match=r"^one is damaged\ntwo is damaged$"):
         compared(runs_in(tmp_path))
 

@@ -6,7 +6,7 @@ from team_queues import TeamQueues
 
 from mooring.embedded.embedded_cluster import EmbeddedSettings
 from mooring.framework import config
-from mooring.plugins.builtin import in_tree
+from mooring.plugins import in_tree
 from team_stage import a_team, configured
 from virtual_cluster import VirtualCluster
 

@@ -12,8 +12,8 @@ from numbers import Integral, Real
 from typing import Any, TypedDict, TypeVar, Union, Unpack, get_args, get_origin, get_type_hints, overload
 
 from mooring.answers.capacity.capacity import Capacity, PodFile, capacity
-from mooring.answers.compare.comparing import Configs, compare, until_ns
-from mooring.answers.compare.comparison import Comparison
+from mooring.answers.experiments.comparing import Configs, compare, until_ns
+from mooring.answers.experiments.comparison import Comparison
 from mooring.answers.explain.cure_search import DECISIONS
 from mooring.answers.explain.explain import explain_named
 from mooring.answers.explain.explanation import GroupExplanation, PodExplanation, WorkloadExplanation

@@ -14,9 +14,13 @@ from mooring.api.api_errors import ApiError
 from mooring.api.json_objects import STRATEGIC_MERGE_PATCH, JsonObject
 from mooring.apiclient.connection_settings import ConnectionSettings, TlsContexts, proxy_of
 from mooring.apiclient.credentials import CredentialsError, Grant
-from mooring.apiclient.request_errors import (
+from mooring.apiclient.http_requests import (
     ConnectionLost,
+    HttpAnswer,
+    LineSplitter,
     ListMeta,
+    OutgoingRequest,
+    Params,
     TooLarge,
     Unanswered,
     Unreadable,
@@ -25,7 +29,6 @@ from mooring.apiclient.request_errors import (
 )
 from mooring.apiclient.stream_transport import StreamTransport
 from mooring.apiclient.throttle import RequestRetries, Throttle, Timing, retry_after_s
-from mooring.apiclient.transport import HttpAnswer, LineSplitter, OutgoingRequest, Params
 from mooring.kit.bounded_reading import read_body
 from mooring.kit.clock import NS_PER_S
 from mooring.kit.tasks import NO_FENCE, Fence

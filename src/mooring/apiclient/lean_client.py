@@ -11,10 +11,9 @@ from urllib.parse import urlsplit
 from mooring.apiclient.client import NO_ANSWER, ApiClient, ClientOptions, Limits
 from mooring.apiclient.connection_settings import ConnectionSettings, TlsContexts, proxy_of
 from mooring.apiclient.credentials import Grant, Identity
-from mooring.apiclient.lean_connection import AT_ONCE_BYTES, KnownHeads, LeanConnection, Reply
-from mooring.apiclient.lean_socket import LeanSocket
-from mooring.apiclient.request_errors import (
+from mooring.apiclient.http_requests import (
     ConnectionRefused,
+    OutgoingRequest,
     TimedOut,
     Unanswered,
     check_success,
@@ -22,8 +21,9 @@ from mooring.apiclient.request_errors import (
     refusal,
     unanswered,
 )
+from mooring.apiclient.lean_connection import AT_ONCE_BYTES, KnownHeads, LeanConnection, Reply
+from mooring.apiclient.lean_socket import LeanSocket
 from mooring.apiclient.throttle import RequestRetries, Throttle
-from mooring.apiclient.transport import OutgoingRequest
 from mooring.kit.tasks import NO_FENCE, Fence
 
 

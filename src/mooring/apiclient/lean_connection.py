@@ -10,8 +10,8 @@ from typing import Any
 import httptools
 import msgspec
 
+from mooring.apiclient.http_requests import ConnectionLost, TooLarge, Unreadable
 from mooring.apiclient.lean_socket import LeanSocket
-from mooring.apiclient.request_errors import ConnectionLost, TooLarge, Unreadable
 from mooring.apiclient.throttle import retry_after_s
 from mooring.kit.tasks import NO_FENCE, Fence
 

@@ -36,6 +36,14 @@ async def _addresses(host: str, port: int) -> list[Any]:
         return await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
 
 
+def keep_alive(connection: socket.socket) -> None:
+    """Find a dead peer after 30 + 3 * 10 s: a watch may be silent for minutes."""
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3)):
+        if hasattr(socket, name):
+            connection.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+
+
 class LeanSocket:
     """Open it with `open`, then `start` it.
 
@@ -90,11 +98,7 @@ class LeanSocket:
         raise OSError(f"Multiple exceptions: {', '.join(map(str, faults))}")
 
     def notice_death(self) -> None:
-        """Find a dead peer after 30 + 3 * 10 s: a watch may be silent for minutes."""
-        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        for name, value in (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3)):
-            if hasattr(socket, name):
-                self._socket.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+        keep_alive(self._socket)
 
     async def secure(self, context: ssl.SSLContext, server_name: str) -> None:
         """Do the TLS handshake. Raises OSError."""

@@ -13,16 +13,17 @@ from yarl import URL
 
 from mooring.apiclient.connection_settings import ConnectionSettings, TlsContexts, proxy_of
 from mooring.apiclient.credentials import Grant
-from mooring.apiclient.request_errors import (
+from mooring.apiclient.http_requests import (
     ConnectionLost,
     NotTrusted,
+    OutgoingRequest,
     Unanswered,
     told,
     unanswered,
     unconnected,
     untrusted,
 )
-from mooring.apiclient.transport import OutgoingRequest
+from mooring.apiclient.lean_socket import keep_alive
 from mooring.kit.late_authorities import aiohttp
 from mooring.kit.tasks import NO_FENCE, Fence
 
@@ -163,12 +164,8 @@ class ProxyTransport:
 
 
 def _socket_that_notices_death(address: tuple[Any, ...]) -> socket.socket:
-    """A socket with keep-alives: a watch may be silent for minutes, and this finds a dead peer after 30 + 3 * 10 s."""
     made = socket.socket(address[0], address[1], address[2])
-    made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    for name, value in (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3)):
-        if hasattr(socket, name):
-            made.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+    keep_alive(made)
     return made
 
 

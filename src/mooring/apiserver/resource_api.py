@@ -2,21 +2,25 @@
 
 The HTTP server, the controllers, the simulated kubelets and the scheduler all use it, so an object is admitted,
 checked, versioned and deleted in one way for all of them. A refusal is an ApiError.
+
+The kinds that one server serves are those of Kubernetes, and those of the CustomResourceDefinitions in its store.
 """
 
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from mooring.api.api_errors import already_exists, bad_request, conflict, forbidden, not_found
-from mooring.api.json_objects import MAX_OBJECT_BYTES, JsonObject, check_size, size_of
+from mooring.api.json_objects import MAX_OBJECT_BYTES, JsonObject, at, check_size, size_of
 from mooring.api.kind_spec import KindSpec
-from mooring.api.kinds.custom_resources import CUSTOM_RESOURCE_DEFINITION
+from mooring.api.kinds import REQUESTS, RESOURCES
+from mooring.api.kinds.custom_resources import CUSTOM_RESOURCE_DEFINITION, ESTABLISHED, is_true
 from mooring.api.kinds.events import shown_form, stored_form
 from mooring.api.kinds.nodes import NODE
 from mooring.api.kinds.pods import POD
 from mooring.api.patches.apply_patch import FieldWriter, apply_configuration, record_update
 from mooring.api.patches.merge_keys import bare
+from mooring.api.schema.openapi import CustomDocuments
 from mooring.apiserver.admission import admit, object_meta
 from mooring.apiserver.admission.admit import TemplatePods
 from mooring.apiserver.admission.faults import CLEARING_GATE, check_form, check_valid
@@ -24,12 +28,78 @@ from mooring.apiserver.admission.object_meta import Deletion, Lookups
 from mooring.apiserver.admission.pod_updates import bind, check_binding, take_part
 from mooring.apiserver.admission.quotas import Quotas
 from mooring.apiserver.admission.special_kinds import special
-from mooring.apiserver.kind_table import KindTable
-from mooring.apiserver.store import Exists, Key, Store
+from mooring.apiserver.store import Exists, Key, Store, StoreWrite
 from mooring.apiserver.watch import Backlog
 from mooring.kit.clock import Clock, in_seconds
 from mooring.model.names import SAFE_LETTERS
 from mooring.rules.pod_defaults import complete_pod
+
+_POSTED = {(kind.group, kind.version, kind.plural): kind for kind in REQUESTS}
+"""Kinds that clients only post, by group, version and plural."""
+
+
+class KindTable:
+    """The table of kinds. It follows the definitions in the store, so that a restart finds all kinds again."""
+
+    def __init__(self, store: Store) -> None:
+        self._custom: dict[str, list[KindSpec]] = {}
+        """By the name of the definition, in the order in which they came."""
+        self._by_path: dict[tuple[str, str, str], KindSpec] = {}
+        self._by_storage: dict[str, KindSpec] = {}
+        self.documents = CustomDocuments()
+        """The OpenAPI documents of custom kinds."""
+        for write in store.additions(CUSTOM_RESOURCE_DEFINITION.storage):
+            self._observe(write)
+        store.listen(self._observe, (CUSTOM_RESOURCE_DEFINITION.storage,))
+
+    def find(self, group: str, version: str, plural: str) -> KindSpec | None:
+        """The kind at a path; a kind of Kubernetes comes before a custom one."""
+        key = group, version, plural
+        return RESOURCES.get(key) or _POSTED.get(key) or self._by_path.get(key)
+
+    def named(self, api_version: str, kind: str) -> KindSpec | None:
+        """The custom kind that a manifest names."""
+        found = (spec for specs in self._custom.values() for spec in specs)
+        return next((spec for spec in found if (spec.api_version, spec.kind) == (api_version, kind)), None)
+
+    def custom(self) -> Iterator[KindSpec]:
+        """All custom kinds in all their served versions."""
+        for specs in self._custom.values():
+            yield from specs
+
+    def stored(self) -> dict[str, KindSpec]:
+        """One custom kind for each storage."""
+        return self._by_storage
+
+    def of_definition(self, name: str) -> KindSpec | None:
+        """The kind of a definition in its preferred version; None: it is not served."""
+        return next(iter(self._custom.get(name, ())), None)
+
+    def _observe(self, write: StoreWrite) -> None:
+        """A definition came, changed or went. A change of what says nothing about the kinds changes nothing."""
+        # Not at the start: the rules of schemas are in CEL, which takes 30 ms, and most clusters have no definitions.
+        from mooring.rules.custom_kinds import kinds_of
+
+        name, before, after = write.key[1], write.before, write.object
+        if write.type == "MODIFIED" and before is not None and _is_alike(before, after):
+            return
+        for spec in self._custom.pop(name, ()):
+            del self._by_path[spec.group, spec.version, spec.plural]
+            self._by_storage.pop(spec.storage, None)
+        if write.type == "DELETED" or not is_true(after, ESTABLISHED):
+            return
+        self._custom[name] = kinds_of(after)
+        for spec in self._custom[name]:
+            self._by_path[spec.group, spec.version, spec.plural] = spec
+            self._by_storage.setdefault(spec.storage, spec)
+
+
+def _is_alike(before: JsonObject, after: JsonObject) -> bool:
+    """Whether two states of a definition lead to the same kinds."""
+    names = [at(item, "status.acceptedNames") for item in (before, after)]
+    is_same = names[0] == names[1] and is_true(before, ESTABLISHED) == is_true(after, ESTABLISHED)
+    return is_same and bool(before["spec"] == after["spec"])
+
 
 NOT_READY_TAINT = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
 """Keeps pods off a node until the node controller finds it ready."""
@@ -82,7 +152,7 @@ class ResourceApi:
     gates: Mapping[str, bool] = field(default_factory=dict)
     """The feature gates of the cluster, for its API and for its controllers. One that is not named has its default."""
     cluster_id: str = field(default_factory=_new_uid)
-    """By which clients tell this cluster from others; see `identity`."""
+    """By which clients tell this cluster from others; see `api/schema/discovery.py`."""
     new_uid: Callable[[], str] = _new_uid
     random_suffix: Callable[[], str] = _random_suffix
     failing: set[str] = field(default_factory=set)

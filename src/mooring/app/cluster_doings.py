@@ -17,7 +17,7 @@ from mooring.api.kind_spec import KindSpec
 from mooring.api.kinds import node_name
 from mooring.apiclient.client import ApiClient
 from mooring.apiclient.connection_settings import ConnectionSettings
-from mooring.apiclient.request_errors import Unanswered
+from mooring.apiclient.http_requests import Unanswered
 from mooring.app import node_actions
 from mooring.app.node_actions import NODES
 from mooring.dashboard.interfaces import AskedChange, AskedChanges, DoneChanges, Refused

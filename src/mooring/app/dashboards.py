@@ -1,4 +1,8 @@
-"""Serves the dashboard of a program on loopback, or puts it together for the server that the program has anyway."""
+"""Serves the dashboard of a program on loopback, or puts it together for the server that the program has anyway.
+
+In `mooring up` and `mooring run` the source of the dashboard is a scheduler at work. The source is made before the
+scheduler, because the scheduler is built with what takes stories and counts; `show` completes it.
+"""
 
 import secrets
 from collections.abc import Callable, Sequence
@@ -6,21 +10,82 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass
 
 from mooring.answers.trial.node_prices import NO_PRICES
-from mooring.dashboard.interfaces import DashboardSource, Doings, Program, Questions, TimeLine
+from mooring.dashboard.interfaces import DashboardSource, Doings, Program, Questions, SourceFacts, TimeLine
 from mooring.dashboard.questions.asked_cluster import AskedScheduler
 from mooring.dashboard.questions.child_questions import ChildQuestions
+from mooring.dashboard.recorded_decisions import OnProgress, read_decisions
 from mooring.dashboard.serving.api_paths import DashboardParts
 from mooring.dashboard.serving.dashboard_handler import DashboardHandler, LoopbackServer
-from mooring.dashboard.timeline.recorded_decisions import OnProgress, read_decisions
-from mooring.dashboard.timeline.time_line import RecordedTimeLine, RecordingSource
-from mooring.dashboard.views.idle_shares import NodesInUse
+from mooring.dashboard.time_line import RecordedTimeLine, RecordingSource
+from mooring.dashboard.views.node_map import NodesInUse
+from mooring.dashboard.views.scheduling_flow import FlowCounters, PodStories, SelfCheckFigures
+from mooring.drivers.self_checks import SelfChecks
 from mooring.framework.profile.registry import Registry
 from mooring.inputs.offers.price_list import PriceList
+from mooring.kit.clock import Clock, in_millis
 from mooring.kit.process import run_event_loop
 from mooring.kit.version import VERSION
-from mooring.queue.entry import ReportFault
+from mooring.model.pod import Pod
+from mooring.queue.entry import ReportFault, TellPod
+from mooring.scheduler.observer import Observer
+from mooring.scheduler.scheduler import Scheduler
 from mooring.state.recording.run_reading import RecordedRun
 from mooring.state.replay.replayer import settings_of
+
+
+class SchedulerSource:
+    """Build the scheduler with `telling` and the observer of `counting`, then call `show` with it."""
+
+    def __init__(self, program: Program, clock: Clock, is_leader: Callable[[], bool] = lambda: True) -> None:
+        self._program: Program = program
+        self._is_leader = is_leader
+        self._scheduler: Scheduler | None = None
+        self._checks: SelfCheckFigures | None = None
+        self.now_ns = clock.now_ns
+        self.stories = PodStories(clock.now_ns)
+        self.flow = FlowCounters(clock)
+
+    def show(self, scheduler: Scheduler, checks: SelfChecks | None = None) -> None:
+        """This is the scheduler; it checks itself by `checks`."""
+        self._scheduler = scheduler
+        self.flow.profiles = [*scheduler.core.runners]
+        self.flow.follow(scheduler)
+        if checks is not None:
+            self._checks = SelfCheckFigures(0, 0, "")
+            checks.on_checked = self._checked
+
+    def counting(self, inner: Observer) -> Observer:
+        """The observer to build the scheduler with, around this one."""
+        return self.flow.around(inner)
+
+    def telling(self, other: TellPod | None = None) -> TellPod:
+        """The function to build the scheduler with for the stories of pods; `other` gets them as well."""
+        tell = self.stories.tell
+        if other is None:
+            return tell
+
+        def both(pod: Pod, text: str) -> None:
+            other(pod, text)
+            tell(pod, text)
+
+        return both
+
+    @property
+    def scheduler(self) -> Scheduler:
+        assert self._scheduler is not None, "`show` comes first"
+        return self._scheduler
+
+    def facts(self) -> SourceFacts:
+        return SourceFacts(self._program, [*self.scheduler.core.runners], self._is_leader())
+
+    def self_check(self) -> SelfCheckFigures | None:
+        return self._checks
+
+    def _checked(self, differences: int) -> None:
+        """A self-check has ended, and found so many differences."""
+        before = self._checks or SelfCheckFigures(0, 0, "")
+        self._checks = SelfCheckFigures(before.runs + 1, before.differences + differences, in_millis(self.now_ns()))
+
 
 DEFAULT_PORT = 6480
 """So that a page that is open finds the cluster again after a restart; another one where it is taken."""

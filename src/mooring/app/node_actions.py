@@ -6,13 +6,13 @@ from dataclasses import replace
 
 from mooring.api.api_errors import ApiError
 from mooring.api.json_objects import MERGE_PATCH, JsonObject
+from mooring.api.schema.discovery import IDENTITY_PATH, id_in, prefix_of
 from mooring.apiclient.client import ApiClient
 from mooring.apiclient.connection_settings import ConnectionSettings
-from mooring.apiclient.request_errors import Unreadable
-from mooring.apiserver.identity import ROOT, id_in, prefix_of
+from mooring.apiclient.http_requests import Unreadable
 from mooring.controllers.index import manager_of
 from mooring.controllers.nodes.simulated_nodes import FAILED, more_nodes
-from mooring.rules.daemon_nodes import DAEMON_SET
+from mooring.rules.workload_pods import DAEMON_SET
 
 NODES = "/api/v1/nodes"
 _RETRY_S = 1.0
@@ -105,7 +105,7 @@ async def own_connection(access: ConnectionSettings, user_agent: str) -> Connect
     """
     async with ApiClient(access, user_agent, qps=-1) as client:
         try:
-            cluster_id = id_in(await client.get(ROOT))
+            cluster_id = id_in(await client.get(IDENTITY_PATH))
         except Unreadable:
             cluster_id = ""
         except ApiError as refused:

@@ -17,8 +17,7 @@ from mooring.kit.clock import SteadyClock
 from mooring.kit.process import on_stop_signals
 from mooring.kit.tasks import settle
 from mooring.model.meta import KubeObject
-from mooring.state.recording.cluster_observer import ObserverRecorder, observe_run
-from mooring.state.recording.recorder import scheduler_header
+from mooring.state.recording.recorder import ObserverRecorder, observe_run, scheduler_header
 from mooring.state.recording.run_files import RecordingLimits
 
 USER_AGENT = "mooring-record"

@@ -39,8 +39,7 @@ from mooring.scheduler.ties import by_seed
 from mooring.serve.cache_debugger import compare, dump, snapshot
 from mooring.serve.lease.leader_elector import Callbacks, LeaseThread, elector_settings, new_identity
 from mooring.serve.pages.access import AccessSettings, request_authorizer, review_client
-from mooring.serve.pages.answers import json_document
-from mooring.serve.pages.pages import Health, Pages, Sources, health_pages
+from mooring.serve.pages.pages import Health, Pages, Sources, health_pages, json_document
 from mooring.serve.pages.server import WebLimits, WebServer
 from mooring.serve.pages.server_tls import ClientAuthorities, ServerTls, serving_pair
 from mooring.serve.service_metrics import ServiceMetrics, read_recording, read_watches
@@ -49,8 +48,8 @@ from mooring.state.recording.recorder import RecordingSettings, record_live
 from mooring.state.scheduler_assembly import Recorder, SchedulerLimits, build_scheduler, configuration_change
 
 if TYPE_CHECKING:  # 40 ms of the start, where there is no dashboard
+    from mooring.app.dashboards import SchedulerSource
     from mooring.dashboard.questions.child_questions import ChildQuestions
-    from mooring.dashboard.scheduler_source import SchedulerSource
     from mooring.dashboard.serving.dashboard_handler import DashboardHandler
     from mooring.inputs.offers.price_list import PriceList
     from mooring.inputs.real_use import RealUse
@@ -390,7 +389,7 @@ class Running:
 
     def _source(self) -> "SchedulerSource":
         """The source of what the dashboard shows."""
-        from mooring.dashboard.scheduler_source import SchedulerSource
+        from mooring.app.dashboards import SchedulerSource
 
         return SchedulerSource("run", self._clock, self.leads)
 
@@ -419,9 +418,8 @@ class Running:
     def _questions(self) -> "ChildQuestions":
         """Questions about what the scheduler knows, and about the workloads that they name: it watches no Deployments."""
         from mooring.answers.trial.node_prices import NO_PRICES
-        from mooring.dashboard.questions.asked_cluster import AskedScheduler
+        from mooring.dashboard.questions.asked_cluster import AskedScheduler, workloads_at
         from mooring.dashboard.questions.child_questions import ChildQuestions
-        from mooring.dashboard.questions.unwatched_objects import workloads_at
 
         assert self._shown is not None
         settings = self._settings

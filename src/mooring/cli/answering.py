@@ -1,4 +1,8 @@
-"""The parts that all commands that answer a question share: where the cluster comes from, and how the answer is printed.
+"""The parts that all commands that answer a question share: where the cluster comes from, and how the answer is
+printed.
+
+A question is asked of one cluster, or of several of a kubeconfig: they are read beside each other and asked one after
+the other. Commands that make many runs share options, and the way in which they tell their progress.
 
 Standard output has only the answer, which programs may read; notes, warnings and progress go to standard error.
 """
@@ -13,7 +17,8 @@ from typing import Any
 
 import click
 
-from mooring.answers.form.answer import AnswerTable, ClusterAnswer
+from mooring.answers.experiments.workers import SweepOptions
+from mooring.answers.form.answer import AnsweredCluster, AnswerTable, ClusterAnswer, SeveralAnswers
 from mooring.cli.options import (
     Decorator,
     chosen_gates,
@@ -39,7 +44,7 @@ from mooring.cli.terminal import Block, LateBar, StyledLine, columns_of_terminal
 from mooring.framework.config.durations import Duration
 from mooring.inputs.custom_workloads import TemplatePaths, template_paths
 from mooring.inputs.field_checks import Validation
-from mooring.inputs.input_errors import LiveSourceError, NoKubeconfig
+from mooring.inputs.input_errors import LiveSourceError, NoKubeconfig, problem_line, problems_of
 from mooring.inputs.loaded_cluster import LoadedCluster, from_manifests
 from mooring.inputs.manifests import Manifests, ReadOptions, read
 from mooring.kit.process import relax_collector
@@ -300,3 +305,91 @@ def _head(column: str) -> str:
     if not column.islower() or "/" in column:
         return column
     return " ".join(word.upper() if word.isascii() else word for word in column.split(" "))
+
+
+PARTS_OF_A_RUN = 1000
+"""Progress counts whole numbers, and runs may be few."""
+
+
+def makes_runs(command: Any) -> Any:
+    """The command with the options for processes and results, which have the names of `SweepOptions`."""
+    options = (
+        click.option(
+            "--processes", type=click.IntRange(1), help="How many processes to use.  [default: one for each core]"
+        ),
+        click.option("--dask", metavar="ADDRESS", help="Run on this Dask cluster (tcp://...). Needs mooring[dask]."),
+        file_option("--results", "Write a row for each run (.csv or .parquet); runs it has are not repeated."),
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+def told_runs(bar: LateBar) -> SweepOptions:
+    """Shows the progress of runs, and prints notes as they come."""
+    return {
+        "on_progress": lambda done, total: bar(int(done * PARTS_OF_A_RUN), total * PARTS_OF_A_RUN),
+        "on_note": lambda note: tell_notes([note]),
+    }
+
+
+Ask = Callable[[LoadedCluster], ClusterAnswer]
+"""Asks one cluster the question of a command."""
+
+
+def asked(source: ClusterSource, ask: Ask) -> ClusterAnswer:
+    """The answer of the cluster, or of several side by side. Plugins print to standard error meanwhile.
+
+    A cluster that cannot be read, or that does not have what the question is about, is part of the answer. A fault of the
+    input that concerns every cluster alike is an error.
+    """
+    if source.is_several:
+        return _several_clusters(source, ask)
+    loaded = source.load()
+    with own_output():
+        return ask(loaded)
+
+
+def _several_clusters(source: ClusterSource, ask: Ask) -> ClusterAnswer:
+    # Hot: the client of the API takes 0.1 s to import, and most questions are about files.
+    from mooring.inputs.live_clusters import contexts_of
+
+    source.check()
+    try:
+        contexts = contexts_of(source.kubeconfig, source.contexts)
+    except LiveSourceError as fault:
+        refuse(fault)
+    with LateBar("asking") as bar:
+        found = []
+        for each in _answers(source, ask, contexts):
+            found.append(each)
+            bar(len(found), len(contexts))
+    problems = {each.problem for each in found}
+    if len(problems) == 1 and "" not in problems and len(found) > 1:
+        refuse(*problems)
+    return SeveralAnswers(found)
+
+
+def _answers(source: ClusterSource, ask: Ask, contexts: list[str]) -> Iterator[AnsweredCluster]:
+    from mooring.inputs.live_clusters import read_each
+
+    for context, seen in read_each(source.kubeconfig, contexts, source.cluster_timeout_s):
+        if isinstance(seen, LiveSourceError):
+            yield AnsweredCluster(context, None, problem_line(seen))
+        else:
+            manifests, notes = seen
+            tell_notes(notes, context)
+            yield _answer(source, ask, context, manifests)
+
+
+def _answer(source: ClusterSource, ask: Ask, context: str, manifests: Manifests) -> AnsweredCluster:
+    """The answer of a cluster that was read; what is wrong with the question for this cluster is its answer as well."""
+    try:
+        loaded = source.load(manifests, context)
+        with own_output():
+            return AnsweredCluster(context, ask(loaded))
+    except Exception as fault:
+        problems = problems_of(fault, source.config or "configuration")
+        if not problems:
+            raise
+        return AnsweredCluster(context, None, "; ".join(problems))

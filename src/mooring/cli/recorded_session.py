@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from mooring.answers.recorded.open_loop import recorded_settings
+from mooring.answers.recorded.replaying import recorded_settings
 from mooring.app.dashboards import DashboardPlan, plan_of_recording
 from mooring.app.recorded_cluster import RecordedClusterSettings, moment_in, open_recorded
 from mooring.app.up import ServiceSettings

@@ -13,9 +13,8 @@ from mooring.cluster.claims.storage_view import StorageView
 from mooring.cluster.claims.volumes_on_nodes import VolumesOnNodes
 from mooring.cluster.nodes.float_columns import FloatColumns
 from mooring.cluster.nodes.table import NodeTable
-from mooring.cluster.pods.group_tree import GroupName, GroupTree, name_of
 from mooring.cluster.pods.nominated import NominatedLoad
-from mooring.cluster.pods.pod_groups import PodGroups
+from mooring.cluster.pods.pod_groups import GroupName, GroupTree, PodGroups, name_of
 from mooring.model import devices
 from mooring.model.meta import KubeObject
 from mooring.model.node import Node

@@ -11,14 +11,14 @@ from types import ModuleType
 
 from mooring import controllers
 from mooring.apiserver.resource_api import ResourceApi
-from mooring.controllers.cluster_kinds import JOBS, POD_STORE, REPLICA_SETS, REVISIONS
+from mooring.controllers.cluster_writes import JOBS, POD_STORE, REPLICA_SETS, REVISIONS
 from mooring.controllers.control_loop import Controller
 from mooring.controllers.index import Index, Orphans, by_controller, by_node
 from mooring.controllers.lifecycle.garbage import StrandedPods
 from mooring.controllers.nodes.kubelets import Kubelets
 from mooring.controllers.nodes.node_heartbeats import NodeHeartbeats
 from mooring.controllers.nodes.node_lifecycle import NodeLifecycle, TaintEviction
-from mooring.controllers.nodes.pod_scripts import Script
+from mooring.controllers.nodes.pod_life import Script
 from mooring.controllers.workloads.cron_jobs import CronJobs
 from mooring.controllers.workloads.daemon_sets import DaemonSets
 from mooring.controllers.workloads.deployments import Deployments

@@ -12,7 +12,7 @@ from heapq import heappop, heappush
 from mooring.api.api_errors import ApiError
 from mooring.apiserver.resource_api import ResourceApi
 from mooring.apiserver.store import Key, StoreWrite
-from mooring.controllers.cluster_kinds import NODE_STORE, POD_STORE
+from mooring.controllers.cluster_writes import NODE_STORE, POD_STORE
 from mooring.controllers.index import Index
 from mooring.kit.callbacks import ReportFault
 from mooring.kit.clock import NS_PER_S

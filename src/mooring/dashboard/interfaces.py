@@ -9,8 +9,7 @@ from typing import Literal, Protocol
 
 import msgspec
 
-from mooring.dashboard.views.pod_stories import PodStories
-from mooring.dashboard.views.scheduling_flow import FlowCounters, SelfCheckFigures
+from mooring.dashboard.views.scheduling_flow import FlowCounters, PodStories, SelfCheckFigures
 from mooring.scheduler.scheduler import Scheduler
 
 Program = Literal["up", "run", "replay", "simulate"]

@@ -11,7 +11,7 @@ from mooring.api.api_errors import ApiError
 from mooring.api.json_objects import MERGE_PATCH, STRATEGIC_MERGE_PATCH, JsonObject
 from mooring.api.kind_spec import KindSpec
 from mooring.api.kinds import BY_STRUCT
-from mooring.apiclient.request_errors import ConnectionLost, ConnectionRefused, TimedOut, Unanswered, Unreadable
+from mooring.apiclient.http_requests import ConnectionLost, ConnectionRefused, TimedOut, Unanswered, Unreadable
 from mooring.apiclient.served_kinds import NotServed, ServedKinds
 from mooring.apiclient.throttle import Random, Timing
 from mooring.drivers.driver import plain_body

@@ -16,7 +16,7 @@ import msgspec
 
 from mooring.api.api_errors import ApiError
 from mooring.apiclient.credentials import CredentialsError
-from mooring.apiclient.request_errors import ConnectionRefused, Unanswered, Unreadable
+from mooring.apiclient.http_requests import ConnectionRefused, Unanswered, Unreadable
 from mooring.apiclient.throttle import Random, Timing
 from mooring.drivers.api_writer import RETRY_WAITS_S, ApiWriter, is_not_ready, with_jitter
 from mooring.drivers.status_writer import StatusWriter

@@ -38,6 +38,12 @@ class IntentDriver(ABC):
         self.bound = 0
         """Pods that this driver has bound."""
 
+    def reconfigure(self, change: inputs.ConfigurationChanged) -> None:
+        """Have the scheduler go by another configuration. Raises ConfigError for extenders that cannot be called."""
+        if self.extenders is not None and change.profiles is not None:
+            self.extenders.know(change.profiles.extenders)
+        self.scheduler.handle(change)
+
     def carry_out(self) -> None:
         """Carry out all intents of the scheduler, and those that follow from them."""
         self.scheduler.carry_out(self.do)

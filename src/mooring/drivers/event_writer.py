@@ -16,7 +16,7 @@ from mooring.api.api_errors import ApiError
 from mooring.api.json_objects import JsonObject
 from mooring.api.kinds import BY_STRUCT
 from mooring.apiclient.credentials import CredentialsError
-from mooring.apiclient.request_errors import Unanswered
+from mooring.apiclient.http_requests import Unanswered
 from mooring.apiclient.throttle import Random, Timing
 from mooring.drivers.api_writer import ApiWriter
 from mooring.framework.contract.intents import Record

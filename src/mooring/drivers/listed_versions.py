@@ -14,14 +14,13 @@ from mooring.api.api_errors import ApiError
 from mooring.api.kinds import BY_STRUCT
 from mooring.apiclient.client import ApiClient
 from mooring.apiclient.credentials import CredentialsError
+from mooring.apiclient.http_requests import ListMeta, Unanswered
 from mooring.apiclient.reflectors.mirror import is_later
 from mooring.apiclient.reflectors.reflector import Reflector
-from mooring.apiclient.request_errors import ListMeta, Unanswered
 from mooring.model.meta import KubeObject, ObjectMeta
 from mooring.model.pod import Pod
 from mooring.model.pod_spec import FINISHED_PHASES
-from mooring.state.check.found_difference import StateDifference
-from mooring.state.check.object_differences import version_of
+from mooring.state.check.object_differences import StateDifference, version_of
 
 PAGE = 250
 """Objects in a page: decoding their metadata takes a millisecond or two."""

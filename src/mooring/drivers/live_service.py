@@ -173,9 +173,7 @@ class LiveScheduler:
 
     def reconfigure(self, change: ConfigurationChanged) -> None:
         """Have the scheduler go by another configuration. Raises ConfigError for extenders that cannot be called."""
-        if self.driver.extenders is not None and change.profiles is not None:
-            self.driver.extenders.know(change.profiles.extenders)
-        self.scheduler.handle(change)
+        self.driver.reconfigure(change)
         self.driver.wake()
         if self.checks is not None:
             self.checks.follow(change)

@@ -15,8 +15,8 @@ from mooring.kit.metrics import Description, MetricRegistry, exponential
 from mooring.scheduler.inputs import ConfigurationChanged, Input
 from mooring.scheduler.scheduler import Scheduler
 from mooring.state.check.check import RETAKES_S, SelfCheck
-from mooring.state.check.found_difference import KINDS, DifferenceKind, StateDifference, cut
 from mooring.state.check.fresh_scheduler import KnownObjects
+from mooring.state.check.object_differences import KINDS, DifferenceKind, StateDifference, cut
 
 # ---- Metrics of self-checks. They exist only where self-checks are on.
 

@@ -12,7 +12,7 @@ import msgspec
 from mooring.api.api_errors import ApiError
 from mooring.api.json_objects import JsonObject
 from mooring.apiclient.credentials import CredentialsError
-from mooring.apiclient.request_errors import Unanswered
+from mooring.apiclient.http_requests import Unanswered
 from mooring.drivers.api_writer import ApiWriter
 from mooring.framework.contract.intents import PatchStatus
 from mooring.kit.clock import Clock, in_seconds

@@ -158,9 +158,7 @@ class EmbeddedCluster:
     def reconfigure(self, config: KubeSchedulerConfiguration) -> None:
         """Have the scheduler go by another configuration. Raises ConfigError or ValueError before anything has changed."""
         change = configuration_change(self.scheduler, config, self.settings.registry, self.settings.gates)
-        if self.driver.extenders is not None and change.profiles is not None:
-            self.driver.extenders.know(change.profiles.extenders)
-        self.scheduler.handle(change)
+        self.driver.reconfigure(change)
         self.settings.config = config
         if self.checks is not None:
             self.checks.follow(change)

@@ -21,9 +21,9 @@ from mooring.model.pod import Pod
 from mooring.model.pod_spec import PodSpec
 from mooring.model.storage import PersistentVolumeClaim
 from mooring.model.workloads import LabelSelectorSpec, PodGroup, ReplicaSet, Workload
-from mooring.rules.daemon_nodes import DaemonNodes
 from mooring.rules.workload_pods import (
     HASH_LABEL,
+    DaemonNodes,
     claims_of,
     identified,
     job_labels,

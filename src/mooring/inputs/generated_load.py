@@ -21,7 +21,7 @@ from mooring.inputs.load_plan import LoadPlan, LoadPlanError, NodePool
 from mooring.kit.clock import NS_PER_S
 from mooring.model.meta import KubeObject
 from mooring.model.names import HOSTNAME, ZONE
-from mooring.model.node import Node, tolerates_hard
+from mooring.model.node import Node, node_like, tolerates_hard
 from mooring.model.pod import Pod
 from mooring.model.quantity import parse_or
 
@@ -172,7 +172,7 @@ def _nodes(plan: LoadPlan) -> Iterator[Node]:
         if problems:
             raise LoadPlanError(problems)
         for number in range(pool.count):
-            yield _named_node(first, pool, number, plan.zones)
+            yield node_like(first, f"{pool.name}-{number}", _node_labels(pool, number, plan.zones))
 
 
 def _node(pool: NodePool, number: int, zones: int) -> Node:
@@ -186,14 +186,6 @@ def _node(pool: NodePool, number: int, zones: int) -> Node:
         },
         Node,
     )
-
-
-def _named_node(first: Node, pool: NodePool, number: int, zones: int) -> Node:
-    """Another node of the pool; it shares the status with the first."""
-    name = f"{pool.name}-{number}"
-    labels = _node_labels(pool, number, zones)
-    metadata = msgspec.structs.replace(first.metadata, name=name, uid=name, labels=labels)
-    return Node(metadata=metadata, spec=first.spec, status=first.status)
 
 
 def _node_labels(pool: NodePool, number: int, zones: int) -> dict[str, str]:

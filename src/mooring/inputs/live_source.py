@@ -18,9 +18,9 @@ from mooring.api.kinds import BY_KIND, KINDS, WORKLOADS
 from mooring.apiclient.client import PAGE_SIZE, ApiClient
 from mooring.apiclient.connection_settings import ConnectionSettings
 from mooring.apiclient.credentials import CredentialsError
+from mooring.apiclient.http_requests import ListMeta, Unanswered, Unreadable
 from mooring.apiclient.kubeconfig.files import KubeconfigError, kubeconfig_paths
 from mooring.apiclient.kubeconfig.loading import find_connection
-from mooring.apiclient.request_errors import ListMeta, Unanswered, Unreadable
 from mooring.inputs.documents import MAX_BYTES, ManifestFile
 from mooring.inputs.dump_header import FAILED_CREATE, DumpHeader, PodEvent
 from mooring.inputs.field_checks import Validation

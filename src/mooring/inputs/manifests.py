@@ -18,8 +18,7 @@ from mooring.api.kinds import KINDS, WORKLOADS, is_read, kind_problem, other_for
 from mooring.api.validate import amount_warnings, validate
 from mooring.api.validation.problem import Problem
 from mooring.framework.config.settings import SchedulerSettings, is_settings, read_settings
-from mooring.inputs.admission import Admission, missing_namespaces, was_admitted
-from mooring.inputs.admitted_pods import AdmittedPods
+from mooring.inputs.admission import Admission, AdmittedPods, missing_namespaces, was_admitted
 from mooring.inputs.created_objects import CreatedObjects, Manifest
 from mooring.inputs.custom_workloads import CustomKinds, CustomWorkload, TemplatePaths
 from mooring.inputs.documents import MAX_BYTES, Document, DocumentPlace, ManifestFile, PlacedProblem, gather, split

@@ -18,7 +18,7 @@ from mooring.api.api_errors import ApiError
 from mooring.apiclient.client import ApiClient
 from mooring.apiclient.connection_settings import ConnectionSettings
 from mooring.apiclient.credentials import CredentialsError
-from mooring.apiclient.request_errors import Unanswered
+from mooring.apiclient.http_requests import Unanswered
 from mooring.inputs.input_errors import InputError
 from mooring.kit.bounded_reading import MIB, read_body, read_file
 from mooring.kit.logs import Log

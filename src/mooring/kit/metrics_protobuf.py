@@ -6,8 +6,18 @@ Native histograms exist only in this format; classic buckets are in it as well.
 import struct
 from itertools import accumulate
 
-from mooring.kit.metrics import AnyFamily, Counter, Description, Gauge, Histogram, Labels, MetricRegistry
-from mooring.kit.native_buckets import ZERO_THRESHOLD, NativeBuckets, spans_of
+from mooring.kit.metrics import (
+    ZERO_THRESHOLD,
+    AnyFamily,
+    Counter,
+    Description,
+    Gauge,
+    Histogram,
+    Labels,
+    MetricRegistry,
+    NativeBuckets,
+    spans_of,
+)
 
 CONTENT_TYPE = "application/vnd.google.protobuf; proto=io.prometheus.client.MetricFamily; encoding=delimited"
 

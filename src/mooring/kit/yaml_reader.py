@@ -6,7 +6,7 @@ means. So this module puts the events of PyYAML's parser together itself, in one
 
 Callers choose what differs: the limits, and what happens to a repeated key. A fault carries its line and column and, if
 the parser raised it, the parser's own error, because each caller reports faults in the words of the upstream component
-that it stands for (`framework/config/yaml_syntax.py`, `apiserver/server/request.py`, `apiclient/kubeconfig/files.py`).
+that it stands for (`framework/config/decoding.py`, `apiserver/server/request.py`, `apiclient/kubeconfig/files.py`).
 """
 
 import math

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterable
 
 from msgspec import field
+from msgspec.structs import replace
 
 from mooring.model.meta import Condition, KubeObject, Wire
 from mooring.model.pod_spec import ResourceList, Toleration
@@ -82,6 +83,12 @@ COMPARISON_GATE = "TaintTolerationComparisonOperators"
 _DECIMAL = re.compile("0|-?[1-9][0-9]*")
 MAX_DECIMAL = 20
 """The characters of the longest int64. A longer text is not read: a number of a million digits takes minutes."""
+
+
+def node_like(first: Node, name: str, labels: dict[str, str]) -> Node:
+    """Another node of the kind of the first, with which it shares spec and status."""
+    metadata = replace(first.metadata, name=name, uid=name, labels=labels)
+    return Node(metadata=metadata, spec=first.spec, status=first.status)
 
 
 def covers(toleration: Toleration, taint: Taint, compares: bool = False) -> bool:

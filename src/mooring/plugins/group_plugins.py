@@ -16,8 +16,7 @@ from mooring.cluster.cluster import Cluster
 from mooring.cluster.columns.kernels import MAX_SCORE
 from mooring.cluster.columns.labels import ABSENT
 from mooring.cluster.nodes.table import NodeTable
-from mooring.cluster.pods.group_tree import GroupName, GroupTree, name_of
-from mooring.cluster.pods.pod_groups import PodGroupMembers, PodGroups
+from mooring.cluster.pods.pod_groups import GroupName, GroupTree, PodGroupMembers, PodGroups, name_of
 from mooring.framework.contract.context import SchedulingContext
 from mooring.framework.contract.events import (
     ASSIGNED_POD_ADD,

@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple, TypeVar
 
 import msgspec
 
-from mooring.cluster.pods.group_tree import GroupName
+from mooring.cluster.pods.pod_groups import GroupName
 from mooring.kit.logs import Log
 from mooring.model.pod import Pod
 

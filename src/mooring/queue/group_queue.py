@@ -11,7 +11,7 @@ member that a gate holds back waits for events.
 from collections.abc import Iterable, Iterator
 from typing import Literal
 
-from mooring.cluster.pods.group_tree import GroupName, GroupTree
+from mooring.cluster.pods.pod_groups import GroupName, GroupTree
 from mooring.framework.contract.events import FORCE_ACTIVATE, UNSCHEDULED_POD_ADD, UNSCHEDULED_POD_UPDATE
 from mooring.kit.clock import Clock
 from mooring.model.pod import Pod

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from mooring.cluster.pods.group_tree import GroupTree
+from mooring.cluster.pods.pod_groups import GroupTree
 from mooring.framework.contract.events import FORCE_ACTIVATE, UNSCHEDULED_POD_ADD
 from mooring.framework.profile.profiles import Profile
 from mooring.kit.clock import NS_PER_S, Clock

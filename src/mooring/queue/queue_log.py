@@ -1,6 +1,6 @@
 """Upstream's log lines of the scheduling queue, at V(3) and V(5). A queue whose lines no log would show has no QueueLog."""
 
-from mooring.cluster.pods.group_tree import GroupName
+from mooring.cluster.pods.pod_groups import GroupName
 from mooring.kit.logs import Log, ObjectRef
 from mooring.queue.entry import ATTEMPT_FAILED, GROUP_ENTITY, POD_ENTITY, Place, QueuedEntity, QueuedGroup, QueuedPod
 from mooring.queue.hints import QueueingStrategy

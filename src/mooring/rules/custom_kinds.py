@@ -7,10 +7,16 @@ from typing import Any
 
 from mooring.api.api_errors import Cause, field_invalid
 from mooring.api.json_objects import JsonObject, at
-from mooring.api.json_path import first_at, read_json_path
 from mooring.api.kind_spec import AGE, NAME, OF_METADATA, Cell, Column, KindSpec, ScalePaths, since, text_at
 from mooring.api.kinds import RESOURCES
-from mooring.api.kinds.custom_resources import SCHEMA, definition_faults, storage_version, stored_version_faults
+from mooring.api.kinds.custom_resources import (
+    SCHEMA,
+    definition_faults,
+    first_at,
+    read_json_path,
+    storage_version,
+    stored_version_faults,
+)
 from mooring.api.schema.discovery import version_rank
 from mooring.api.structural_schema import PRESERVE, Schema, known_part, nodes_of, read_schema
 from mooring.rules.schema_expressions import SchemaRules, rule_faults

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from mooring.model.pod import Pod
-from mooring.rules.daemon_nodes import is_daemon
+from mooring.rules.workload_pods import is_daemon
 
 ALWAYS_ALLOW = "AlwaysAllow"
 """The unhealthyPodEvictionPolicy by which a pod that is not ready may always go."""

@@ -1,8 +1,11 @@
-"""Rules of structural schemas in CEL (`x-kubernetes-validations`): compiled when a definition is stored, and evaluated for
-each object.
+"""Rules of structural schemas in CEL (`x-kubernetes-validations`): compiled when a definition is stored, and evaluated
+for each object.
 
 The value that a rule is about is `self`; `oldSelf` is the one before an update. Types come from the schema, so that an
 expression with a misspelled field does not compile.
+
+When a CustomResourceDefinition is stored, limits bound what its rules can cost: the cost of a rule is the most that one
+evaluation costs, times how often an object can have the value that it is about.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -21,7 +24,7 @@ from mooring.api.api_errors import (
 )
 from mooring.api.structural_schema import RULES, Schema, field_path, nodes_of
 from mooring.cel.budget import Exceeded
-from mooring.cel.estimates import LengthsAt, multiplied
+from mooring.cel.estimates import LengthsAt, added, multiplied
 from mooring.cel.expression import CompileFault, Expression, compile_expression
 from mooring.cel.functions.networks import CIDR, IP
 from mooring.cel.functions.standard import TYPES
@@ -39,9 +42,70 @@ from mooring.cel.values import (
     optional_of,
 )
 from mooring.rules.device_expressions import FUNCTIONS
-from mooring.rules.schema_costs import TotalCost, repetitions_of
 from mooring.rules.schema_types import SchemaLengths, SchemaTypes, escaped, value_of
 from mooring.rules.schema_values import ABSENT, key_of
+
+EXPRESSION_LIMIT = 10_000_000
+"""The most that one expression may cost for an object (upstream: StaticEstimatedCostLimit)."""
+SCHEMA_LIMIT = 100_000_000
+"""The most that all expressions of a version may cost for an object (upstream: StaticEstimatedCRDCostLimit)."""
+_MOST_NAMED = 4
+"""How many expressions the answer names if all together cost too much. Each costs a hundredth of the limit or more."""
+
+
+def repetitions_of(schema: Schema, times: int | None = 1) -> Iterator[tuple[Schema, int | None]]:
+    """A node and all below it outside of junctors, each with how often an object can have it; None: only the size of the
+    request bounds it."""
+    yield schema, times
+    below = times
+    if schema.type == "array" or (schema.type == "object" and "additionalProperties" in schema.written):
+        most = schema.written.get("maxItems" if schema.type == "array" else "maxProperties")
+        below = None if times is None or most is None else multiplied(times, max(most, 0))
+    for inner in (*schema.properties.values(), schema.items, schema.entries):
+        if inner is not None:
+            yield from repetitions_of(inner, below)
+
+
+# ---- limits
+
+
+@dataclass(slots=True)
+class TotalCost:
+    """The cost of all expressions of a schema."""
+
+    total: int = 0
+    expensive: list[tuple[int, str]] = field(default_factory=list)
+    """The highest costs with the paths of their expressions, the highest first."""
+
+    def add(self, cost: int, path: str, name: str) -> list[Cause]:
+        """Count an expression, and tell if it costs too much alone. `name` is what the message calls it."""
+        self.total = added(self.total, cost)
+        if cost >= SCHEMA_LIMIT // 100:
+            self.expensive = sorted([*self.expensive, (cost, path)], key=lambda each: -each[0])[:_MOST_NAMED]
+        if cost <= EXPRESSION_LIMIT:
+            return []
+        return [field_forbidden(path, _exceeded(f"estimated {name} cost", cost, EXPRESSION_LIMIT))]
+
+    def faults(self, path: str) -> list[Cause]:
+        """The faults if all expressions together cost too much; `path` is that of the schema."""
+        if self.total <= SCHEMA_LIMIT:
+            return []
+        share = "contributed to estimated rule cost total exceeding cost limit for entire OpenAPIv3 schema"
+        what = "x-kubernetes-validations estimated rule cost total for entire OpenAPIv3 schema"
+        named = [field_forbidden(place, share) for _, place in self.expensive]
+        return [*named, field_forbidden(path, _exceeded(what, self.total, SCHEMA_LIMIT))]
+
+
+def _exceeded(what: str, cost: int, limit: int) -> str:
+    """Parity: the factor has more digits near 1, and none if it is so high that only a limit of lengths can help."""
+    factor = cost / limit
+    told = "more than 100x" if factor > 100 else f"{factor:.6f}x" if factor < 1.5 else f"{factor:.1f}x"
+    advice = (
+        "try simplifying the rule, or adding maxItems, maxProperties, and maxLength where arrays, maps, and strings are "
+        "declared"
+    )
+    return f"{what} exceeds budget by factor of {told} ({advice})"
+
 
 CALL_LIMIT = 1_000_000
 """The most that one evaluation may cost (upstream: PerCallLimit)."""

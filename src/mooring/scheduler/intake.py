@@ -14,7 +14,7 @@ from mooring.api.kinds import WATCHED
 from mooring.api.kinds.devices import RESOURCE_SLICE
 from mooring.cluster.claims.device_objects import taints_of
 from mooring.cluster.nodes.table import ClusterError
-from mooring.cluster.pods.group_tree import name_of
+from mooring.cluster.pods.pod_groups import name_of
 from mooring.framework.contract.events import (
     ASSIGNED_POD_ADD,
     ASSIGNED_POD_DELETE,

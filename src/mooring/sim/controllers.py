@@ -33,9 +33,16 @@ from mooring.model.volumes import (
 from mooring.model.workloads import PodGroup
 from mooring.plugins.volumes.volume_choice import fitting_ranks
 from mooring.plugins.volumes.volume_claims import is_delayed
-from mooring.rules.claims_of_pods import owning_pod, with_users
+from mooring.rules.claims_and_volumes import (
+    binding_marks,
+    can_provision,
+    chosen_volume,
+    owning_pod,
+    preference,
+    provisioned,
+    with_users,
+)
 from mooring.rules.evictions import comes_back
-from mooring.rules.volume_rules import binding_marks, can_provision, chosen_volume, preference, provisioned
 
 # ---- The pod that a controller creates instead of one that is gone, and the claims that belong to it. A simulation gives
 # the new pod a new name, as the controller would. In an answer to a what-if question a pod and the one that replaces it are

@@ -28,7 +28,7 @@ from mooring.framework.kept.feasible import PASSED
 from mooring.model.pod import Pod
 from mooring.model.quantity import show_percent
 from mooring.model.shape import has_storage
-from mooring.rules.daemon_nodes import is_daemon
+from mooring.rules.workload_pods import is_daemon
 from mooring.scheduler.decide import DecideOptions, begin
 from mooring.sim.gauge import MAIN
 from mooring.sim.simulated_cluster import SimulatedCluster

@@ -28,8 +28,19 @@ from mooring.scheduler.decision import Decision, DecisionError, NoFit, Placement
 from mooring.scheduler.failure import POD_SCHEDULED, SCHEDULER_ERROR
 from mooring.scheduler.ties import TieRule
 from mooring.sim.controllers import PreemptedPods
-from mooring.sim.group_states import GroupState, group_reason, group_states, note_waits
-from mooring.sim.results import Explanation, FailureCounter, FailureReason, Fate, NodeUse, PodResult, Report
+from mooring.sim.results import (
+    Explanation,
+    FailureCounter,
+    FailureReason,
+    Fate,
+    GroupState,
+    NodeUse,
+    PodResult,
+    Report,
+    group_reason,
+    group_states,
+    note_waits,
+)
 from mooring.sim.simulated_cluster import RecordTo, SimulatedCluster
 
 __all__ = ["InputError", "NoSuchPod", "Report", "Simulation"]

@@ -21,7 +21,7 @@ from mooring.framework.profile.profiles import build_profiles
 from mooring.framework.profile.registry import Registry, load_entry_points
 from mooring.kit.clock import Clock
 from mooring.model.pod import Pod
-from mooring.plugins.builtin import in_tree
+from mooring.plugins import in_tree
 from mooring.queue.backoff import QueueSettings
 from mooring.queue.entry import ReportFault
 from mooring.scheduler.decide import DecideOptions

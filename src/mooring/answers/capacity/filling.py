@@ -34,8 +34,8 @@ from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
 from mooring.model.pod_spec import PodStatus
 from mooring.model.workloads import Ordinals, Workload
-from mooring.plugins.builtin import in_tree_plugins
-from mooring.rules.daemon_nodes import DAEMON_SET
+from mooring.plugins import in_tree_plugins
+from mooring.rules.workload_pods import DAEMON_SET
 from mooring.scheduler.decision import DecisionError, NoFit, Placement
 
 # ---- Capacity counts copies of one pod. The pod is given, or comes from the template of a workload.
@@ -285,7 +285,7 @@ def _first_number(copies: PodCopies) -> int:
     return ordinals.start if ordinals is not None else 0
 
 
-# ---- The numbers of `one_by_one.py` at once, where a node's answer depends on nothing but its own sums.
+# ---- The numbers of `OneByOne` at once, where a node's answer depends on nothing but its own sums.
 #
 # Then the order in which copies go to nodes does not matter in the end: each node takes as many as its free resources
 # and its allowed pods say. Whether that is so, the plugins declare themselves (`@reads`, `demand`). The core has the

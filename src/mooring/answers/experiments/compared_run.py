@@ -10,14 +10,16 @@ from typing import Any
 import msgspec
 
 from mooring.answers.experiments.figures import (
+    PLACEMENTS,
     PriorityFigures,
     RunFigures,
     UseFigures,
     curves_of,
     group_figures,
+    pack,
+    placements_digest,
     wait_figures,
 )
-from mooring.answers.experiments.placement_table import PLACEMENTS, pack, placements_digest
 from mooring.answers.experiments.run_plan import RunPlan, digest_of
 from mooring.answers.experiments.workers import RunFault
 from mooring.answers.form.report_parts import wait_counts
@@ -36,7 +38,7 @@ from mooring.kit.clock import NS_PER_S
 from mooring.model.meta import KubeObject
 from mooring.model.node import Node
 from mooring.model.pod import Pod
-from mooring.rules.daemon_nodes import is_daemon
+from mooring.rules.workload_pods import is_daemon
 from mooring.sim.day import Day, DayReport, Waits
 from mooring.sim.fragmentation import (
     FragmentationGauge,

@@ -12,6 +12,7 @@ import csv
 import errno
 import io
 import os
+from abc import abstractmethod
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from importlib import import_module
 from typing import Any, Generic, Protocol, Self, TypeVar
@@ -100,11 +101,24 @@ def open_results(path: str | None, wanted: Collection[str], form: RowForm[P, R])
     return kind(path, wanted, form)
 
 
-class CsvResults(ResultsFile[P, R]):
-    """A CSV file with a header."""
+class KeptResults(ResultsFile[P, R]):
+    """A file on disk. Raises UnusableResults if it cannot be opened."""
 
     def __init__(self, path: str, wanted: Collection[str], form: RowForm[P, R]) -> None:
+        super().__init__()
         self._path, self._wanted, self._form = path, wanted, form
+        self._open()
+
+    @abstractmethod
+    def _open(self) -> None:
+        """Open the file, and read what is done."""
+
+
+class CsvResults(KeptResults[P, R]):
+    """A CSV file with a header."""
+
+    def _open(self) -> None:
+        path = self._path
         try:
             self._file = os.fdopen(open_private(path, os.O_APPEND), "a+b", buffering=0)
         except (OSError, ValueError) as error:
@@ -202,17 +216,16 @@ class CsvResults(ResultsFile[P, R]):
             before.close()
 
 
-class ParquetResults(ResultsFile[P, R]):
+class ParquetResults(KeptResults[P, R]):
     """A Parquet file, made of a CSV file when all is done. Needs pyarrow."""
 
-    def __init__(self, path: str, wanted: Collection[str], form: RowForm[P, R]) -> None:
-        self._path, self._wanted, self._form = path, wanted, form
+    def _open(self) -> None:
         try:
             self._arrow, self._parquet = import_module("pyarrow"), import_module("pyarrow.parquet")
         except ImportError as error:
             advice = "pip install pyarrow, or choose a file that ends in .csv"
-            raise UnusableResults(f"{path}: Parquet needs pyarrow, which is not installed: {advice}") from error
-        self._rows = CsvResults(f"{path}.rows.csv", wanted, form)
+            raise UnusableResults(f"{self._path}: Parquet needs pyarrow, which is not installed: {advice}") from error
+        self._rows = CsvResults(f"{self._path}.rows.csv", self._wanted, self._form)
         self._take_over()
         self.done = self._rows.done
 

@@ -1,6 +1,7 @@
-"""Runs of an experiment on the cores of this machine, in this process or in a process for each core; or on a Dask cluster.
+"""Makes the runs of an experiment that its results file does not have yet, and returns the results of all.
 
-Each worker process gets the experiment once, when it starts, and then a plan for each run. Which worker makes a run, and
+Runs are made on the cores of this machine, in this process or in a process for each core; or on a Dask cluster. Each
+worker process gets the experiment once, when it starts, and then a plan for each run. Which worker makes a run, and
 when, changes nothing in its result.
 """
 
@@ -10,7 +11,7 @@ import pickle
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator, MutableSequence, Sequence
+from collections.abc import Callable, Iterable, Iterator, MutableSequence, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
@@ -18,12 +19,18 @@ from dataclasses import dataclass
 from importlib import import_module
 from multiprocessing import connection
 from types import ModuleType
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypedDict, TypeVar
 
+from mooring.answers.experiments.results_file import RowForm, open_results
+from mooring.answers.experiments.run_plan import UnusablePlan
 from mooring.framework.config import ConfigError
+from mooring.framework.profile.registry import Registry
 from mooring.inputs.input_errors import InputError
+from mooring.inputs.loaded_cluster import Source
 from mooring.kit.callbacks import Progress
 from mooring.kit.version import VERSION
+from mooring.kit.words import count
+from mooring.state.scheduler_assembly import all_plugins
 
 RunProgress = Callable[[float, int], None]
 """Called with how many runs are done, in parts of runs too, and of how many."""
@@ -285,3 +292,87 @@ def run_in_dask_worker(sent: bytes, digest: str, version: str, plan: Any) -> Any
             _read_inputs.clear()
             _read_inputs[digest] = pickle.loads(sent)
         return checked_run(_read_inputs[digest], plan)
+
+
+class SweepOptions(TypedDict, total=False):
+    """How the runs of an experiment are made."""
+
+    processes: int | None
+    dask: str | None
+    results: Source | None
+    on_progress: RunProgress | None
+    """Called as runs end."""
+    on_note: Callable[[str], None] | None
+    """Called with a text that says how many runs `results` has already."""
+
+
+@dataclass(slots=True)
+class Sweep(Generic[P, R]):
+    """Makes the runs that are not done yet."""
+
+    experiment: Experiment[P, R]
+    plans: Sequence[P]
+    form: RowForm[P, R]
+    how: SweepOptions
+    digests: Callable[[], tuple[str, Sequence[str]]]
+    """The digest of what all runs have in common, and that of each plan. Called only where digests are needed."""
+    pods: int
+    """How many pods a run has, to decide whether worker processes are worth their start."""
+    is_portable: bool = True
+    """Whether another process can make the same run: plugins that are not in a file exist in this process only."""
+    notes: tuple[str, ...] = ()
+
+    @property
+    def dask(self) -> str | None:
+        return self.how.get("dask")
+
+    def run(self) -> list[R]:
+        """The results in the order of the plans. Raises UnusableResults, RunFault."""
+        kept = self.how.get("results")
+        results = None if kept is None else os.fspath(kept)
+        is_named = results is not None or self.dask is not None
+        common, digests = self.digests() if is_named else ("", [plan.name for plan in self.plans])
+        with open_results(results, set(digests), self.form) as file:
+            left = [i for i, digest in enumerate(digests) if digest not in file.done]
+            found = {i: file.done[digest] for i, digest in enumerate(digests) if digest in file.done}
+            if found:
+                (self.how.get("on_note") or _be_silent)(
+                    f"{len(found)} of {count(len(digests), 'run')} are in {results} already"
+                )
+            for place, result in self._made([self.plans[i] for i in left], common):
+                i = left[place]
+                file.write(digests[i], self.plans[i], result)
+                found[i] = result
+        return [found[i] for i in range(len(self.plans))]
+
+    def _made(self, plans: Sequence[P], common: str) -> Iterable[tuple[int, R]]:
+        if not plans:
+            return ()
+        processes, on_progress = self._processes(len(plans)), self.how.get("on_progress") or _be_silent
+        if self.dask is not None:
+            return run_on_dask(self.experiment, plans, on_progress, self.dask, common)
+        if processes > 1:
+            return run_in_processes(self.experiment, plans, on_progress, processes)
+        return run_here(self.experiment, plans, on_progress)
+
+    def _processes(self, runs: int) -> int:
+        """How many processes to use."""
+        if not self.is_portable:
+            if self.dask is not None:
+                raise UnusablePlan("dask: plugins must come from files, because other machines do not have the classes")
+            if self.how.get("processes") != 1:
+                self.notes = ("the runs were made in one process, because plugins are not from files",)
+            return 1
+        if (wanted := self.how.get("processes")) is not None:
+            return wanted
+        return 1 if self.pods * runs < WORTH_A_PROCESS else os.cpu_count() or 1
+
+
+def _be_silent(*told: object) -> None:
+    pass
+
+
+def is_portable(registry: Registry) -> bool:
+    """Whether another process can build the same registry: from what is installed, and from files."""
+    installed = all_plugins()
+    return all(name in installed or name in registry.files for name in registry)

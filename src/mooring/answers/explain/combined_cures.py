@@ -13,6 +13,7 @@ from math import inf
 
 import msgspec
 
+from mooring.answers.explain.claim_cures import volumes_on
 from mooring.answers.explain.cure import (
     CHANGE_NODE,
     EACH,
@@ -32,11 +33,17 @@ from mooring.answers.explain.cures_by_others import (
     state_taints,
     wait_on,
 )
-from mooring.answers.explain.pod_rule_cures import SPREAD, ports_on, relate_on, spread_on, tolerate_on, untolerated
-from mooring.answers.explain.priority_cures import by_evicting
+from mooring.answers.explain.pod_rule_cures import (
+    SPREAD,
+    by_evicting,
+    ports_on,
+    relate_on,
+    spread_on,
+    tolerate_on,
+    untolerated,
+)
 from mooring.answers.explain.request_cures import drop_on, enough_of, lower_on, shortages, shrink_on
 from mooring.answers.explain.selection_cures import label_on, labels_for, required_of, widen_on
-from mooring.answers.explain.volume_cures import volumes_on
 from mooring.answers.trial.changing_nodes import free_names, with_cordon
 from mooring.answers.trial.counterfactual import PutObject
 from mooring.answers.trial.reasons import Reason, reasons_of, show_taint

@@ -14,7 +14,7 @@ from mooring.inputs.loaded_cluster import LoadedCluster
 from mooring.kit.words import count
 from mooring.model.meta import KubeObject
 from mooring.model.workloads import Workload
-from mooring.rules.daemon_nodes import DAEMON_SET
+from mooring.rules.workload_pods import DAEMON_SET
 
 TOLD_CONDITIONS = {"ReplicaFailure": "True", "Progressing": "False", "Failed": "True", "FailureTarget": "True"}
 """Conditions of workloads that say why pods are missing, with the status in which they do: those of Deployments, ReplicaSets

@@ -10,6 +10,13 @@ from dataclasses import dataclass
 from itertools import combinations, islice
 from math import inf
 
+from mooring.answers.explain.claim_cures import (
+    by_fewer_devices,
+    by_freed_devices,
+    by_missing_claims,
+    by_other_devices,
+    by_volumes,
+)
 from mooring.answers.explain.combined_cures import by_combinations, by_described_node
 from mooring.answers.explain.cure import (
     CHANGE_SCHEDULER,
@@ -22,12 +29,16 @@ from mooring.answers.explain.cure import (
     SearchBudget,
 )
 from mooring.answers.explain.cures_by_others import by_mending, by_moves, by_one_more, by_uncordoning, by_waiting
-from mooring.answers.explain.device_cures import by_fewer_devices, by_freed_devices, by_missing_claims, by_other_devices
-from mooring.answers.explain.pod_rule_cures import DropAffinity, DropHostPorts, SpreadLess, Tolerate
-from mooring.answers.explain.priority_cures import by_evicting, by_priority
+from mooring.answers.explain.pod_rule_cures import (
+    DropAffinity,
+    DropHostPorts,
+    SpreadLess,
+    Tolerate,
+    by_evicting,
+    by_priority,
+)
 from mooring.answers.explain.request_cures import LowerRequests
 from mooring.answers.explain.selection_cures import WidenSelection
-from mooring.answers.explain.volume_cures import by_volumes
 from mooring.answers.trial.counterfactual import ChangePod, Counterfactual, with_spec
 from mooring.model.pod import Pod
 from mooring.rules.pod_defaults import DEFAULT_SCHEDULER

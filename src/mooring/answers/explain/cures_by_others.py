@@ -38,7 +38,7 @@ from mooring.model.node import Node, Taint
 from mooring.model.pod import Pod
 from mooring.model.storage import CSINode
 from mooring.plugins.preemption.victim_search import budgets_of, split_by_budget
-from mooring.rules.daemon_nodes import is_daemon
+from mooring.rules.workload_pods import is_daemon
 from mooring.scheduler.decision import NoFit, Placement
 
 # ---- Cures by nodes: uncordon one, bring one back, or add one like those that are there.

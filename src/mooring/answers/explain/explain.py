@@ -18,7 +18,7 @@ from mooring.answers.explain.explanation import (
 )
 from mooring.answers.explain.explanation_form import PastEvent, PodPlace
 from mooring.answers.explain.group_cures import find_group_cures
-from mooring.answers.explain.priority_cures import may_preempt
+from mooring.answers.explain.pod_rule_cures import may_preempt
 from mooring.answers.trial.counterfactual import Counterfactual, PutObject
 from mooring.answers.trial.group_trials import (
     AskedGroup,

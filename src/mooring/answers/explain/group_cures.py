@@ -35,7 +35,7 @@ from mooring.answers.explain.cures_by_others import (
     one_more_like,
     removal,
 )
-from mooring.answers.explain.priority_cures import class_for, smallest_priority, with_priority
+from mooring.answers.explain.pod_rule_cures import class_for, smallest_priority, with_priority
 from mooring.answers.trial.counterfactual import ChangePod, Counterfactual, Edit, PutObject, RemovePod
 from mooring.answers.trial.group_trials import AskedGroup, GroupOutcome, GroupTrials, kind_of
 from mooring.cluster.cluster import Cluster

@@ -22,7 +22,7 @@ from mooring.model.pod import Pod
 from mooring.model.pod_spec import ALWAYS, Container, ResourceRequirements
 from mooring.model.quantity import parse_or
 from mooring.model.requests import to_units
-from mooring.rules.daemon_nodes import is_daemon
+from mooring.rules.workload_pods import is_daemon
 
 _MEBI = 1 << 20
 _BYTES = ("memory", "ephemeral-storage", "hugepages-")

@@ -7,8 +7,7 @@ from typing import Annotated, ClassVar
 from msgspec import field
 
 from mooring.answers.explain.controller_notes import NOTE_HEADS, ControllerNote, note_rows
-from mooring.answers.explain.idle_capacity import IdleCapacity, idle_table
-from mooring.answers.explain.unused_requests import UnusedRequest, unused_table
+from mooring.answers.explain.unused_capacity import IdleCapacity, UnusedRequest, idle_table, unused_table
 from mooring.answers.form.answer import AnswerTable, ClusterAnswer
 from mooring.answers.form.data_table import DataTable, attribute_table, data_table
 from mooring.answers.form.published import ADDED, Count, Form, Number, Positive

@@ -15,7 +15,7 @@ from mooring.answers.trial.changing_nodes import copy_daemons, sync_daemons
 from mooring.answers.trial.counterfactual import with_spec
 from mooring.inputs.loaded_cluster import LoadedCluster
 from mooring.model.pod import Pod
-from mooring.rules.daemon_nodes import is_daemon, node_of
+from mooring.rules.workload_pods import is_daemon, node_of
 
 NEVER = "Never"
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from mooring.inputs.offers.offered_node import ARCH, OS, OfferedNode
+from mooring.inputs.offers.instance_types import ARCH, OS, OfferedNode
 from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
 from mooring.model.storage import PersistentVolume, StorageClass

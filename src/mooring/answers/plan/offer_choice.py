@@ -18,13 +18,13 @@ from mooring.answers.plan.offers import MAX_LIMIT, NodeOffer
 from mooring.answers.trial.counterfactual import with_spec
 from mooring.inputs.created_objects import pods_of
 from mooring.inputs.loaded_cluster import LoadedCluster
-from mooring.inputs.offers.offered_node import amount_of
+from mooring.inputs.offers.instance_types import amount_of
 from mooring.model.node import Node
 from mooring.model.pod import Pod
 from mooring.model.pod_spec import Affinity
-from mooring.rules.daemon_nodes import DAEMON_SET
+from mooring.rules.workload_pods import DAEMON_SET
 from mooring.sim.fragmentation import fitting_nodes
-from mooring.sim.one_by_one import OneByOne
+from mooring.sim.scenario import OneByOne
 
 FEW = 24
 """So many offers or fewer are all searched."""

@@ -37,8 +37,8 @@ from mooring.inputs.field_checks import Validation, check_core_fields, unknown_f
 from mooring.inputs.input_errors import InputError
 from mooring.inputs.lines import on_lines
 from mooring.inputs.loaded_cluster import LoadedCluster, Source, Written
+from mooring.inputs.offers.instance_types import OfferedNode, PoolLimits
 from mooring.inputs.offers.offer_files import read_offer_sources
-from mooring.inputs.offers.offered_node import OfferedNode, PoolLimits
 from mooring.kit.words import alike
 from mooring.model.devices import ResourceSlice
 from mooring.model.meta import KubeObject, Wire

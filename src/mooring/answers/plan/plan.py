@@ -12,7 +12,6 @@ from mooring.answers.form.answer import AnswerPlot, AnswerTable, ClusterAnswer
 from mooring.answers.form.data_table import Columns, DataTable, attribute_table, data_table
 from mooring.answers.form.published import ADDED, Count, Form, Number
 from mooring.answers.form.report_parts import BarPlot
-from mooring.answers.moves.simulated_drains import NodeDrain
 from mooring.answers.plan.additions import (
     NOT_TRIED,
     AddedNodes,
@@ -27,6 +26,7 @@ from mooring.answers.plan.offer_choice import within_pools
 from mooring.answers.plan.offers import NodeOffer, Offered, read_all_offers
 from mooring.answers.plan.shrink import KeptNode, Shrinking, ShrinkOptions, nodes_to_remove
 from mooring.answers.trial.changing_cluster import ChangingCluster, objects_of
+from mooring.answers.trial.drain_trials import NodeDrain
 from mooring.answers.what_if.workload_changes import apply as apply_objects
 from mooring.inputs.arrivals import Arrival, read_arrivals
 from mooring.inputs.field_checks import Validation

@@ -1,7 +1,7 @@
 """Which nodes can go: an ordered list of drains, found by a search and made in a simulation before it is listed.
 
-`moves/drain_search.py` looks for the order that frees the nodes worth most: the price of a node where all prices are known,
-and 1 for each node otherwise. `moves/simulated_drains.py` has the last word.
+`trial/drain_search.py` looks for the order that frees the nodes worth most: the price of a node where all prices are known,
+and 1 for each node otherwise. `trial/drain_trials.py` has the last word.
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,14 +10,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from mooring.answers.form.published import Form
-from mooring.answers.moves.drain_search import DrainOrder, DrainSearch, NodeSet, effort_for
-from mooring.answers.moves.drain_trials import CANNOT_TELL, DrainTrials
-from mooring.answers.moves.simulated_drains import NodeDrain, SimulatedDrains
 from mooring.answers.plan.demand import keeps_apart
 from mooring.answers.plan.judge import patient
 from mooring.answers.plan.programs import ProgramRows, SolverMissing, whole_program
 from mooring.answers.plan.trials import broken_gang
 from mooring.answers.trial.changing_cluster import ChangingCluster
+from mooring.answers.trial.drain_search import DrainOrder, DrainSearch, NodeSet, effort_for
+from mooring.answers.trial.drain_trials import CANNOT_TELL, DrainTrials, NodeDrain, SimulatedDrains
 from mooring.answers.trial.node_prices import known_prices, node_prices
 from mooring.framework.attempts.attempt import PodRejected
 from mooring.framework.contract.points import Reads

@@ -14,8 +14,7 @@ from mooring.answers.plan.offers import NodeOffer
 from mooring.answers.trial.changing_nodes import free_names
 from mooring.cluster.cluster import Cluster
 from mooring.cluster.columns.kernels import Mask
-from mooring.cluster.pods.group_tree import GroupName
-from mooring.cluster.pods.pod_groups import gang_minimum
+from mooring.cluster.pods.pod_groups import GroupName, gang_minimum
 from mooring.framework.attempts.group_asking import generate_placements
 from mooring.framework.attempts.runner import Runner
 from mooring.framework.contract.group_points import PodGroupContext, PodGroupPlacement

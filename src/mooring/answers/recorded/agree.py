@@ -15,7 +15,7 @@ from mooring.rules.conditions import typed_condition
 from mooring.scheduler.failure import POD_SCHEDULED
 from mooring.scheduler.inputs import BindAnswered, ObjectAdded, ObjectRemoved, ObjectUpdated
 from mooring.scheduler.ties import TieRule
-from mooring.state.recording.cluster_observer import OBSERVER
+from mooring.state.recording.recorder import OBSERVER
 from mooring.state.recording.run_reading import RecordedRun, runs_in
 from mooring.state.recording.segment_file import RecordingError
 from mooring.state.replay.replayer import concealed_annotations, missing_plugins, settings_of

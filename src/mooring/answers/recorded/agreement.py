@@ -16,7 +16,7 @@ from mooring.api.kinds import pod_name
 from mooring.kit.clock import in_seconds
 from mooring.kit.words import alike_names, count
 from mooring.model.quantity import show_percent
-from mooring.state.recording.cluster_observer import OBSERVER
+from mooring.state.recording.recorder import OBSERVER
 
 SAME, TIED, LOWER = BindingVerdict.SAME, BindingVerdict.TIED, BindingVerdict.LOWER
 REJECTED, UNDECIDED = BindingVerdict.REJECTED, BindingVerdict.UNDECIDED

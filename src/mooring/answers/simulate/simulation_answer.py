@@ -31,11 +31,11 @@ from mooring.kit.words import count, some
 from mooring.model.quantity import show_amount, show_percent
 from mooring.scheduler.ties import is_tied
 from mooring.sim.gauge import MAIN
-from mooring.sim.group_states import GroupState
 from mooring.sim.results import (
     Explanation,
     FailureReason,
     Fate,
+    GroupState,
     GroupWait,
     NodeUse,
     PodResult,

@@ -13,8 +13,7 @@ from mooring.answers.form.utilisation import NamedUseForm, UseForm
 from mooring.kit.clock import NS_PER_S
 from mooring.scheduler.decision import DecisionError, NoFit, Placement
 from mooring.sim.day import Waits
-from mooring.sim.group_states import GroupState
-from mooring.sim.results import Explanation, Fate, NodeUse, PodResult, SimulatedEviction, Story
+from mooring.sim.results import Explanation, Fate, GroupState, NodeUse, PodResult, SimulatedEviction, Story
 
 
 class SummaryForm(Form, frozen=True):

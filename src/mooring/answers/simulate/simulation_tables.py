@@ -20,8 +20,7 @@ from mooring.model.node import Node
 from mooring.model.quantity import show_percent
 from mooring.sim.day import Waits
 from mooring.sim.gauge import MAIN, NodeMeans, Span
-from mooring.sim.group_states import GroupState
-from mooring.sim.results import FailureReason, Fate, GroupWait, NodeUse, PodResult, SimulatedEviction
+from mooring.sim.results import FailureReason, Fate, GroupState, GroupWait, NodeUse, PodResult, SimulatedEviction
 
 # ---- How full nodes, zones and pools were on average while pods came and went.
 

@@ -15,17 +15,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mooring.answers.plan.programs import ProgramRows, linear_program, whole_program
-from mooring.answers.study.study_arrivals import arriving_pods
-from mooring.answers.study.study_inputs import StudyInputs
+from mooring.answers.study.study_inputs import StudyInputs, arriving_pods
 from mooring.answers.study.study_metrics import amount_in
 from mooring.answers.study.study_plan import StudyPlan
 from mooring.cluster.cluster import Cluster
 from mooring.cluster.columns.resource_amounts import NOWHERE
 from mooring.framework.attempts.runner import Runner
-from mooring.framework.contract.device_sharing import DeviceSharing
+from mooring.framework.contract.special_points import DeviceSharing
 from mooring.model.pod import Pod
 from mooring.sim.fragmentation import fitting_nodes
-from mooring.sim.one_by_one import OneByOne
+from mooring.sim.scenario import OneByOne
 
 Integers = NDArray[np.int64]
 Mask = NDArray[np.bool_]

@@ -19,7 +19,7 @@ from mooring.api.validation.problem import NOTHING_THERE, Problem, show
 from mooring.inputs.field_checks import nearest, unknown_fields
 from mooring.inputs.input_errors import InputError
 from mooring.inputs.lines import on_lines, read_own_file
-from mooring.inputs.traces.trace_formats import FORMATS
+from mooring.inputs.trace_formats import FORMATS
 from mooring.model.meta import Wire
 
 API_VERSION, KIND = "mooring.dev/v1", "Study"

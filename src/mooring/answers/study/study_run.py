@@ -9,13 +9,11 @@ from typing import Any
 import msgspec
 
 from mooring.answers.experiments.compared_run import RunResult, run_once, use_now
-from mooring.answers.experiments.figures import RunFigures, WaitFigures
-from mooring.answers.experiments.placement_table import unpack
+from mooring.answers.experiments.figures import RunFigures, WaitFigures, unpack
 from mooring.answers.experiments.run_plan import RunPlan
-from mooring.answers.study.study_arrivals import arriving_pods, fitted
 from mooring.answers.study.study_bound import bound_of
 from mooring.answers.study.study_file import BY_NAME, BY_SEED, ONE_BY_ONE, SHUFFLED, Study
-from mooring.answers.study.study_inputs import StudyCluster, StudyInputs, StudyWorkload
+from mooring.answers.study.study_inputs import StudyCluster, StudyInputs, StudyWorkload, arriving_pods, fitted
 from mooring.answers.study.study_metrics import FRAGMENTED, StudiedRun, amount_in, values_at
 from mooring.answers.study.study_plan import StudyPlan
 from mooring.framework.config import ConfigError
@@ -25,7 +23,7 @@ from mooring.kit.process import relax_collector
 from mooring.model.pod import Pod
 from mooring.scheduler.ties import TieBreak, by_seed, first_row, lowest_name
 from mooring.sim.fragmentation import FilteringCluster, fragmentation_of
-from mooring.sim.one_by_one import OneByOne
+from mooring.sim.scenario import OneByOne
 from mooring.sim.simulated_cluster import SimulatedCluster
 
 _EVERY = 256

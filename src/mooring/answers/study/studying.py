@@ -11,7 +11,7 @@ from typing import Any, Unpack
 import numpy as np
 
 from mooring.answers.experiments.results_file import RUN
-from mooring.answers.experiments.sweep import Sweep, SweepOptions
+from mooring.answers.experiments.workers import Sweep, SweepOptions
 from mooring.answers.study.study_answer import StudyAnswer
 from mooring.answers.study.study_file import ONE_BY_ONE, Study, StudyError, read_study
 from mooring.answers.study.study_inputs import Digests

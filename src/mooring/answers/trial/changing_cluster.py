@@ -33,7 +33,7 @@ from mooring.rules.conditions import typed_condition
 from mooring.rules.evictions import is_drained
 from mooring.scheduler.failure import POD_SCHEDULED
 from mooring.sim.controllers import claims_with, replacement, volume_claims_of
-from mooring.sim.group_states import GroupState, group_reason, group_states
+from mooring.sim.results import GroupState, group_reason, group_states
 from mooring.sim.simulated_cluster import SimulatedCluster
 from mooring.sim.simulation import ATTEMPTS_A_POD, UNTIL_NS, Simulation
 

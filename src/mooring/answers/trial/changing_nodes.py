@@ -24,9 +24,8 @@ from mooring.model.pod import Pod
 from mooring.model.pod_spec import Affinity
 from mooring.model.storage import CSINode
 from mooring.model.workloads import Workload
-from mooring.rules.daemon_nodes import DAEMON_SET, DaemonNodes, is_daemon, node_of
 from mooring.rules.evictions import is_drained
-from mooring.rules.workload_pods import affinity_to
+from mooring.rules.workload_pods import DAEMON_SET, DaemonNodes, affinity_to, is_daemon, node_of
 
 # ---- DaemonSets follow the nodes: a pod for each node that is new or newly eligible, and none where one may not
 # stay.

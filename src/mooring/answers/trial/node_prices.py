@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from mooring.api.validation.problem import Problem
 from mooring.cluster.nodes.table import NodeTable
 from mooring.inputs.input_errors import InputError
-from mooring.inputs.offers.offered_node import INSTANCE_TYPE, PRICE, price_of
+from mooring.inputs.offers.instance_types import INSTANCE_TYPE, PRICE, price_of
 from mooring.inputs.offers.price_list import PricedNode, PriceList
 from mooring.kit.words import count, some
 from mooring.model.node import Node

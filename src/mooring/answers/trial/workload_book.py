@@ -11,8 +11,7 @@ from mooring.kit.words import alike_names, some
 from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
 from mooring.model.workloads import ReplicaSet, Workload
-from mooring.rules.daemon_nodes import DAEMON_SET
-from mooring.rules.workload_pods import HASH_LABEL
+from mooring.rules.workload_pods import DAEMON_SET, HASH_LABEL
 
 # ---- Which pods belong to a workload, by the owner references that controllers set.
 

@@ -28,9 +28,8 @@ from mooring.model.node import Node
 from mooring.model.pod import Pod
 from mooring.model.workloads import Namespace, Workload
 from mooring.rules.conditions import find_condition
-from mooring.rules.daemon_nodes import DAEMON_SET
 from mooring.rules.pod_defaults import complete_pod, complete_whole
-from mooring.rules.workload_pods import INDEX
+from mooring.rules.workload_pods import DAEMON_SET, INDEX
 
 # ---- A workload gets more pods or fewer, as its controller would create and delete them.
 

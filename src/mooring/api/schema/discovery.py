@@ -1,6 +1,11 @@
 """Discovery, which a client asks before anything else: the version, the groups, and the kinds with their verbs.
 
 Everything is made from the table of served kinds, so what is served and what is announced cannot drift apart.
+
+By its identity a client recognises a cluster of `mooring up`, and writes to that one cluster only. A GET of `/mooring`
+answers with the id of the cluster; no other API server has that path. The whole API is served a second time below
+`/mooring/clusters/ID`. A request there cannot reach another cluster, even if another server has taken the address since
+the client read the id: every other server, also one of `mooring up`, answers 404.
 """
 
 import re
@@ -222,3 +227,34 @@ def _names(resource: KindSpec) -> dict[str, Any]:
     """Short names and categories, left out where there are none."""
     names = {"shortNames": resource.short_names, "categories": resource.categories}
     return {key: list(values) for key, values in names.items() if values}
+
+
+# ---- the identity of a cluster
+
+IDENTITY_PATH = "/mooring"
+_IDENTITY_KIND = "MooringCluster"
+_ID = re.compile(r"[0-9a-f-]{36}")
+"""A uid. Anything else must not become part of a path."""
+
+
+def identity(cluster_id: str) -> JsonObject:
+    """The answer of `/mooring`."""
+    return {"kind": _IDENTITY_KIND, "apiVersion": "mooring.dev/v1", "metadata": {"uid": cluster_id}}
+
+
+def id_in(answer: Any) -> str:
+    """The id in an answer to `/mooring`; empty: the server is no `mooring up`, but for instance a proxy that answers
+    everything."""
+    if (
+        not isinstance(answer, dict)
+        or answer.get("kind") != _IDENTITY_KIND
+        or not isinstance(answer.get("metadata"), dict)
+    ):
+        return ""
+    uid = answer["metadata"].get("uid")
+    return uid if isinstance(uid, str) and _ID.fullmatch(uid) else ""
+
+
+def prefix_of(cluster_id: str) -> str:
+    """The path below which the API of this cluster, and of no other, is served."""
+    return f"{IDENTITY_PATH}/clusters/{cluster_id}"

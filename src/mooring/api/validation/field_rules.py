@@ -224,7 +224,7 @@ def tolerations(path: str, written: Collection[Toleration] | None, effects: Coll
 
 
 def pod_tolerations(path: str, written: Collection[Toleration] | None) -> Problems:
-    """Tolerations of pods. Lt and Gt have a rule here; `gated_fields` says whether a cluster knows them."""
+    """Tolerations of pods. Lt and Gt have a rule here; `admission/admit.py` says whether a cluster knows them."""
     for i, toleration in enumerate(written or ()):
         operators = (
             EQUALITY_OPERATORS if toleration.operator not in node.COMPARISON_OPERATORS else node.COMPARISON_OPERATORS

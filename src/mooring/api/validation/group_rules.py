@@ -287,19 +287,23 @@ _FIXED_OF_COMPOSITE = ("parentCompositePodGroupName", "workloadRef", "scheduling
 
 def pod_group_changes(old: JsonObject, new: JsonObject) -> list[errors.Cause]:
     """The faults of an update of a PodGroup."""
-    before, after = old.get("spec") or {}, new.get("spec") or {}
+    before, after = _specs(old, new)
     return [*_fixed("spec", before, after, _FIXED_OF_GROUP), *_policy_changes("spec", before, after)]
 
 
 def composite_changes(old: JsonObject, new: JsonObject) -> list[errors.Cause]:
     """The faults of an update of a CompositePodGroup."""
-    return [*_fixed("spec", old.get("spec") or {}, new.get("spec") or {}, _FIXED_OF_COMPOSITE)]
+    return [*_fixed("spec", *_specs(old, new), _FIXED_OF_COMPOSITE)]
 
 
 def workload_changes(old: JsonObject, new: JsonObject) -> list[errors.Cause]:
     """The faults of an update of a Workload: templates neither come nor go, and only minimums of gangs change."""
-    before, after = old.get("spec") or {}, new.get("spec") or {}
+    before, after = _specs(old, new)
     return [*_fixed("spec", before, after, ("controllerRef",)), *_template_changes("spec", before, after)]
+
+
+def _specs(old: JsonObject, new: JsonObject) -> tuple[JsonObject, JsonObject]:
+    return old.get("spec") or {}, new.get("spec") or {}
 
 
 def _template_changes(path: str, old: JsonObject, new: JsonObject) -> Iterator[errors.Cause]:

@@ -10,7 +10,7 @@ import msgspec
 
 from mooring.api.api_errors import bad_request, expired
 from mooring.api.kind_spec import KindSpec
-from mooring.apiclient.reflectors.watch_lines import BOOKMARK, DELETED, LineDecoder, MalformedObject
+from mooring.apiclient.reflectors.watch_streams import BOOKMARK, DELETED, LineDecoder, MalformedObject
 from mooring.kit.callbacks import ReportFault
 from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod

@@ -17,8 +17,9 @@ from mooring.api import kinds
 from mooring.api.api_errors import ApiError
 from mooring.api.kind_spec import KindSpec, Watch
 from mooring.apiclient.credentials import CredentialsError
+from mooring.apiclient.http_requests import ConnectionLost, TimedOut, Unanswered
 from mooring.apiclient.reflectors.mirror import Listen, Mirror, Statistics
-from mooring.apiclient.reflectors.watch_ends import (
+from mooring.apiclient.reflectors.watch_streams import (
     Restart,
     SilenceLimit,
     Silent,
@@ -32,7 +33,6 @@ from mooring.apiclient.reflectors.watch_ends import (
     rules_out_streaming,
     unwatched_text,
 )
-from mooring.apiclient.request_errors import ConnectionLost, TimedOut, Unanswered
 from mooring.apiclient.served_kinds import NotServed, ServedKinds
 from mooring.apiclient.throttle import Random, RetryBackoff, Timing
 from mooring.kit.callbacks import ReportFault

@@ -28,10 +28,9 @@ from mooring.apiserver.admission.pod_plugins import (
 from mooring.apiserver.admission.pod_updates import update_faults
 from mooring.model.storage import CLASS_ANNOTATION
 from mooring.model.workloads import PREEMPT_LOWER_PRIORITY
-from mooring.rules.claims_of_pods import GROUP_CLAIMS_GATE
+from mooring.rules.claims_and_volumes import GROUP_CLAIMS_GATE, default_storage_class
 from mooring.rules.pod_admission import add_tolerations, drop_old_annotations
 from mooring.rules.pod_defaults import complete_pod
-from mooring.rules.volume_rules import default_storage_class
 from mooring.rules.workload_pods import job_labels
 
 # ---- pod groups and groups of them

@@ -8,14 +8,11 @@ from mooring.api.json_objects import JsonObject
 from mooring.api.kinds import REQUESTS
 from mooring.api.kinds.pods import BINDING
 from mooring.api.schema import discovery, openapi
+from mooring.api.schema.discovery import IDENTITY_PATH, identity, prefix_of
 from mooring.api.schema.fields import type_of
 from mooring.api.schema.typed_values import check_typed
-from mooring.apiserver.identity import ROOT as IDENTITY
-from mooring.apiserver.identity import identity, prefix_of
 from mooring.apiserver.resource_api import ResourceApi
-from mooring.apiserver.server import reads as reading
-from mooring.apiserver.server import subresources
-from mooring.apiserver.server import writes as writing
+from mooring.apiserver.server import subresources, verbs
 from mooring.apiserver.server.forms import check_form_asked, wanted
 from mooring.apiserver.server.request import Answer, Request, Target, check_yaml, read_object, refusal, target_of
 from mooring.apiserver.server.watching import WatchResponse, begin_watch
@@ -51,7 +48,7 @@ def document(api: ResourceApi, request: Request, address: str) -> Answer | None:
         return health(request, api.failing)
     if path == "/":
         return Answer(200, {"paths": _PATHS})
-    if path == IDENTITY:
+    if path == IDENTITY_PATH:
         return Answer(200, identity(api.cluster_id))
     if path == openapi.V2_ROOT:
         return _openapi_v2(request)
@@ -170,25 +167,25 @@ def _issue_token(target: Target, request: Request, tokens: ServiceTokens) -> Ans
 Handler = Callable[[ResourceApi, Target, Request], Answer]
 
 _COLLECTION: dict[str, Handler] = {
-    "GET": reading.listing,
-    "POST": writing.create,
-    "DELETE": writing.delete_all,
+    "GET": verbs.listing,
+    "POST": verbs.create,
+    "DELETE": verbs.delete_all,
 }
 """By method, for a collection."""
 _OBJECT: dict[str, Handler] = {
-    "GET": reading.get,
-    "PUT": writing.replace,
-    "PATCH": writing.patch,
-    "DELETE": writing.delete,
+    "GET": verbs.get,
+    "PUT": verbs.replace,
+    "PATCH": verbs.patch,
+    "DELETE": verbs.delete,
 }
 """By method, for one object."""
-_PART: dict[str, Handler] = {"GET": reading.get, "PUT": writing.replace, "PATCH": writing.patch}
+_PART: dict[str, Handler] = {"GET": verbs.get, "PUT": verbs.replace, "PATCH": verbs.patch}
 """By method, for `status` and the subresources that are read and written like it."""
 TOKEN = "token"
 _PARTS: dict[str, dict[str, Handler]] = {
     "binding": {"POST": subresources.post_binding},
     "eviction": {"POST": subresources.post_eviction},
-    "finalize": {"PUT": writing.replace},
+    "finalize": {"PUT": verbs.replace},
     "log": {"GET": subresources.get_log},
     TOKEN: {},
     "scale": {"GET": subresources.get_scale, "PUT": subresources.put_scale, "PATCH": subresources.patch_scale},

@@ -22,10 +22,9 @@ from mooring.apiserver.server.watching import BOOKMARK_S, WatchResponse
 from mooring.apiserver.service_tokens import ISSUER, ServiceTokens
 from mooring.kit.bounded_reading import read_body
 from mooring.kit.callbacks import ReportFault
-from mooring.kit.http_shell import HttpShell, bearer_token
+from mooring.kit.http_shell import HttpShell, bearer_token, is_own_host, is_own_origin
 from mooring.kit.listener import ConnectionLimits
 from mooring.kit.metrics import METRICS_TYPE
-from mooring.kit.same_origin import is_own_host, is_own_origin
 from mooring.kit.shown_text import whole_characters
 
 ALWAYS_SENT = {"Cache-Control": "no-cache, private", "X-Content-Type-Options": "nosniff"}

@@ -24,8 +24,7 @@ from mooring.api.kinds.nodes import NAMESPACE
 from mooring.api.schema.protobuf import MalformedError, UnknownKindError, decode
 from mooring.api.schema.typed_values import check_typed
 from mooring.apiserver.admission.object_meta import Deletion, Propagation
-from mooring.apiserver.kind_table import KindTable
-from mooring.apiserver.resource_api import Requester
+from mooring.apiserver.resource_api import KindTable, Requester
 from mooring.kit.yaml_reader import TooDeep, TooManyAliases, YamlFault, YamlLimits, keep_last, read_document
 
 _TRUE = {"true", "1", "True", "TRUE", "t", "T", ""}

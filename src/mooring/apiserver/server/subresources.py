@@ -1,6 +1,6 @@
 """Parts of objects with rules of their own: binding and eviction of pods, the scale of workloads, logs.
 
-`status` and the other subresources that only narrow what a write may change are in `writing`.
+`status` and the other subresources that only narrow what a write may change are in `verbs`.
 """
 
 import re
@@ -23,7 +23,7 @@ from mooring.apiserver.server.request import (
     how_to_delete,
     read_object,
 )
-from mooring.apiserver.server.writes import patcher, success
+from mooring.apiserver.server.verbs import patcher, success
 from mooring.model.pod_spec import FINISHED_PHASES
 from mooring.rules.conditions import disruption_target, holds, with_condition
 from mooring.rules.evictions import lets_unready_go

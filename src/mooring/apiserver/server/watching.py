@@ -19,8 +19,8 @@ from mooring.api.selector_text import ObjectSelector
 from mooring.apiserver.resource_api import ResourceApi
 from mooring.apiserver.server import forms
 from mooring.apiserver.server.forms import Include, WantedMedia, table_of_one, wanted
-from mooring.apiserver.server.reads import selector_of, version_asked
 from mooring.apiserver.server.request import Request, Target
+from mooring.apiserver.server.verbs import selector_of, version_asked
 from mooring.apiserver.store import EventType, StoreWrite, TooNew
 from mooring.apiserver.watch import Event, Watcher, opening
 

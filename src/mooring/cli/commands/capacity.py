@@ -5,8 +5,7 @@ import click
 from mooring.answers.capacity.capacity import MOST, Capacity
 from mooring.answers.capacity.capacity import capacity as ask_capacity
 from mooring.answers.capacity.gangs import MOST_SIZE
-from mooring.cli.answering import ClusterSource, ShownAnswer, asks_clusters, shows_answer, warn
-from mooring.cli.asked_clusters import asked
+from mooring.cli.answering import ClusterSource, ShownAnswer, asked, asks_clusters, shows_answer, warn
 from mooring.inputs.loaded_cluster import LoadedCluster
 
 EPILOG = """

@@ -8,12 +8,20 @@ from typing import Any
 import click
 import yaml
 
-from mooring.answers.compare.comparing import CLUSTER, DEFAULT, config_name
-from mooring.answers.compare.comparing import compare as compare_runs
-from mooring.cli.answering import ClusterSource, ShownAnswer, asks_cluster, own_output, shows_answer, warn
+from mooring.answers.experiments.comparing import CLUSTER, DEFAULT, config_name
+from mooring.answers.experiments.comparing import compare as compare_runs
+from mooring.cli.answering import (
+    ClusterSource,
+    ShownAnswer,
+    asks_cluster,
+    makes_runs,
+    own_output,
+    shows_answer,
+    told_runs,
+    warn,
+)
 from mooring.cli.options import PRICES, chosen_gates, configured, enable_loaded, file_option, registry_with
 from mooring.cli.refusal import refusals, refuse
-from mooring.cli.run_options import makes_runs, told_runs
 from mooring.cli.terminal import LateBar
 from mooring.framework.config import ConfigError, KubeSchedulerConfiguration
 from mooring.inputs.arrivals import Arrival, read_arrivals

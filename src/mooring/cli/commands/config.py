@@ -93,7 +93,7 @@ def check(asked: _AskedConfig, kubeconfig: str | None, context: str) -> None:
 
 def _check_server(asked: _AskedConfig, kubeconfig: str | None, context: str) -> None:
     """Print what the API server serves and allows. Refuses a server that lacks a required kind."""
-    from mooring.inputs.live_kinds import live_kinds  # Hot: the client of the API takes 0.1 s to import
+    from mooring.inputs.live_clusters import live_kinds  # Hot: the client of the API takes 0.1 s to import
 
     try:
         found = live_kinds(kubeconfig, context, chosen_gates(asked.feature_gates))

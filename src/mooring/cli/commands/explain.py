@@ -8,13 +8,11 @@ import click
 from mooring.answers.explain.cure_search import DECISIONS
 from mooring.answers.explain.explain import explain_named
 from mooring.answers.explain.explanation import GroupExplanation, PodExplanation, WorkloadExplanation
-from mooring.answers.explain.idle_capacity import idle_capacity
-from mooring.answers.explain.unused_requests import unused_notes, unused_requests
+from mooring.answers.explain.unused_capacity import idle_capacity, unused_notes, unused_requests
 from mooring.answers.form.answer import ClusterAnswer
 from mooring.answers.pending.asked_pending import explain_pending
 from mooring.answers.trial.changing_cluster import settled
-from mooring.cli.answering import ClusterSource, ShownAnswer, asks_clusters, shows_answer
-from mooring.cli.asked_clusters import asked
+from mooring.cli.answering import ClusterSource, ShownAnswer, asked, asks_clusters, shows_answer
 from mooring.cli.options import real_use, tie_break
 from mooring.cli.refusal import refuse
 from mooring.cli.terminal import LateBar

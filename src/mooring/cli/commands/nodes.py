@@ -13,9 +13,9 @@ from mooring.api.api_errors import ApiError
 from mooring.api.kinds import node_name
 from mooring.apiclient.client import ApiClient
 from mooring.apiclient.credentials import CredentialsError
+from mooring.apiclient.http_requests import Unanswered
 from mooring.apiclient.kubeconfig.files import KubeconfigError
 from mooring.apiclient.kubeconfig.loading import find_connection
-from mooring.apiclient.request_errors import Unanswered
 from mooring.app import node_actions
 from mooring.app.node_actions import NotOurs, own_connection
 from mooring.cli.options import examples, path_option, read_node_template

@@ -9,8 +9,7 @@ from mooring.answers.plan.plan import Plan
 from mooring.answers.plan.plan import plan as ask_plan
 from mooring.answers.plan.programs import SolverMissing
 from mooring.answers.plan.shrink import ShrinkOptions
-from mooring.cli.answering import ClusterSource, ShownAnswer, asks_clusters, shows_answer, tell_notes
-from mooring.cli.asked_clusters import asked
+from mooring.cli.answering import ClusterSource, ShownAnswer, asked, asks_clusters, shows_answer, tell_notes
 from mooring.cli.options import PRICES, file_option, price_unit
 from mooring.cli.refusal import refuse
 from mooring.cli.terminal import LateBar
@@ -22,7 +21,7 @@ from mooring.inputs.loaded_cluster import LoadedCluster
 def _live_offers(source: ClusterSource) -> list[dict[str, Any]]:
     """The NodePools and NodeClaims of the live cluster."""
     # Hot: the client of the API takes 0.1 s to import, and most questions are about files.
-    from mooring.inputs.live_offers import read_live_offers
+    from mooring.inputs.live_clusters import read_live_offers
 
     try:
         objects, notes = read_live_offers(source.kubeconfig, source.context)

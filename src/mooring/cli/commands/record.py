@@ -30,7 +30,7 @@ from mooring.kit.process import raise_descriptor_limit, run_event_loop
 from mooring.kit.version import VERSION
 from mooring.kit.words import count
 from mooring.model.quantity import show_bytes
-from mooring.state.recording.cluster_observer import ObserverRecorder
+from mooring.state.recording.recorder import ObserverRecorder
 
 TOLD_S = 10.0
 """How often a terminal shows what was recorded."""

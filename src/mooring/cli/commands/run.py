@@ -50,8 +50,8 @@ from mooring.cli.terminal import BAD_INPUT, tell
 from mooring.drivers.live_service import ClientLimits
 from mooring.framework import config as configuration
 from mooring.framework.config import KubeSchedulerConfiguration
+from mooring.framework.config.decoding import parse
 from mooring.framework.config.settings import as_object
-from mooring.framework.config.yaml_syntax import parse
 from mooring.inputs.configuration_files import configuration_text
 from mooring.kit import process
 from mooring.kit.logs import LogFormat, check_format, start_logs

@@ -12,7 +12,7 @@ from mooring.api.api_errors import ApiError
 from mooring.apiclient.client import ApiClient
 from mooring.apiclient.connection_settings import ConnectionSettings
 from mooring.apiclient.credentials import CredentialsError, Identity
-from mooring.apiclient.request_errors import Unanswered
+from mooring.apiclient.http_requests import Unanswered
 from mooring.app.run import SNAPSHOT_PATH
 from mooring.cli.options import path_option
 from mooring.cli.refusal import refuse, writing

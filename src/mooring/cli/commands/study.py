@@ -7,11 +7,10 @@ from typing import Any
 import click
 
 from mooring.answers.study.studying import notebook_text, run_study
-from mooring.cli.answering import ShownAnswer, own_output, shows_answer
+from mooring.cli.answering import ShownAnswer, makes_runs, own_output, shows_answer, told_runs
 from mooring.cli.options import file_option
 from mooring.cli.refusal import refusals, refuse, writing
 from mooring.cli.report import writable
-from mooring.cli.run_options import makes_runs, told_runs
 from mooring.cli.terminal import LateBar
 from mooring.kit.private_files import write_private
 

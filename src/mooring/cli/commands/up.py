@@ -16,7 +16,7 @@ from mooring.answers.trial.node_prices import NO_PRICES
 from mooring.apiserver.journal import JournalError, LossError
 from mooring.app.config_reload import ConfigSource
 from mooring.app.dashboards import DEFAULT_PORT as DASHBOARD_PORT
-from mooring.app.dashboards import DashboardPlan
+from mooring.app.dashboards import DashboardPlan, SchedulerSource
 from mooring.app.up import ServiceSettings
 from mooring.cli.options import (
     chosen_gates,
@@ -46,10 +46,8 @@ from mooring.cli.refusal import refusals, refuse
 from mooring.cli.terminal import tell
 from mooring.cli.up_session import LINK_VARIABLE, UpSession, report
 from mooring.controllers.nodes.simulated_nodes import missing_nodes
-from mooring.dashboard.questions.asked_cluster import AskedScheduler
+from mooring.dashboard.questions.asked_cluster import AskedScheduler, objects_in_store
 from mooring.dashboard.questions.child_questions import ChildQuestions
-from mooring.dashboard.questions.unwatched_objects import objects_in_store
-from mooring.dashboard.scheduler_source import SchedulerSource
 from mooring.embedded.embedded_cluster import EmbeddedCluster, EmbeddedSettings, cluster_clock
 from mooring.embedded.seeding import default_class, seed
 from mooring.framework.config import KubeSchedulerConfiguration

@@ -9,8 +9,7 @@ from mooring.answers.trial.node_prices import NO_PRICES
 from mooring.answers.what_if.difference import WhatIf
 from mooring.answers.what_if.question import Change
 from mooring.answers.what_if.question import what_if as ask
-from mooring.cli.answering import ClusterSource, ShownAnswer, asks_clusters, shows_answer, tell_notes
-from mooring.cli.asked_clusters import asked
+from mooring.cli.answering import ClusterSource, ShownAnswer, asked, asks_clusters, shows_answer, tell_notes
 from mooring.cli.options import configured, enable_loaded, prices_of_nodes
 from mooring.cli.refusal import refuse
 from mooring.inputs.loaded_cluster import LoadedCluster

@@ -14,8 +14,18 @@ from mooring.api.kinds.events import EVENT
 from mooring.apiserver.admission.object_meta import FOREGROUND, ORPHAN, Propagation
 from mooring.apiserver.resource_api import ResourceApi
 from mooring.apiserver.store import Key, StoreWrite, key_of
-from mooring.controllers.cluster_kinds import EVENT_STORE, EVENTS, NODE_STORE, POD_STORE, PODS
-from mooring.controllers.cluster_writes import GONE, REPLACED, change_metadata, delete_object, lift
+from mooring.controllers.cluster_writes import (
+    EVENT_STORE,
+    EVENTS,
+    GONE,
+    NODE_STORE,
+    POD_STORE,
+    PODS,
+    REPLACED,
+    change_metadata,
+    delete_object,
+    lift,
+)
 from mooring.controllers.control_loop import Controller, NodePodsController
 from mooring.controllers.index import Index
 from mooring.kit.clock import NS_PER_S

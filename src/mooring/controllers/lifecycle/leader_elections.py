@@ -12,7 +12,7 @@ from mooring.api.kinds.nodes import LEASE_CANDIDATE as CANDIDATES
 from mooring.api.kinds.nodes import NO_VERSION, OLDEST_EMULATION, Version, version_of
 from mooring.apiserver.resource_api import ResourceApi
 from mooring.apiserver.store import Key, StoreWrite
-from mooring.controllers.cluster_kinds import LEASES
+from mooring.controllers.cluster_writes import LEASES
 from mooring.controllers.control_loop import Controller
 from mooring.kit.clock import NS_PER_S, in_micros, moment_ns
 

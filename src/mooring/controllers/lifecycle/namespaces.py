@@ -7,8 +7,16 @@ from mooring.api.json_objects import JsonObject
 from mooring.api.kind_spec import KindSpec
 from mooring.api.kinds import RESOURCES
 from mooring.apiserver.store import Key, StoreWrite
-from mooring.controllers.cluster_kinds import CONFIG_MAPS, NAMESPACES, PODS, QUOTAS, SERVICE_ACCOUNTS
-from mooring.controllers.cluster_writes import GONE, REPLACED, delete_object
+from mooring.controllers.cluster_writes import (
+    CONFIG_MAPS,
+    GONE,
+    NAMESPACES,
+    PODS,
+    QUOTAS,
+    REPLACED,
+    SERVICE_ACCOUNTS,
+    delete_object,
+)
 from mooring.controllers.control_loop import Controller
 from mooring.kit.clock import NS_PER_S
 

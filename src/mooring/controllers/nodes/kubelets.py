@@ -12,12 +12,10 @@ from mooring.api.json_objects import JsonObject
 from mooring.apiserver.admission.object_meta import Deletion
 from mooring.apiserver.resource_api import ResourceApi
 from mooring.apiserver.store import Key, StoreWrite, key_of
-from mooring.controllers.cluster_kinds import NODE_STORE, POD_STORE, PODS
-from mooring.controllers.cluster_writes import WARNING, record_event
+from mooring.controllers.cluster_writes import NODE_STORE, POD_STORE, PODS, WARNING, record_event
 from mooring.controllers.control_loop import NodePodsController
 from mooring.controllers.index import Index
-from mooring.controllers.nodes.pod_life import next_step, rejected, scheduled_ns
-from mooring.controllers.nodes.pod_scripts import Script, script_of
+from mooring.controllers.nodes.pod_life import Script, next_step, rejected, scheduled_ns, script_of
 from mooring.controllers.nodes.pod_statuses import PodMoment
 from mooring.controllers.nodes.simulated_nodes import OS, Addresses, Host
 from mooring.kit.clock import NS_PER_S

@@ -10,8 +10,7 @@ from zlib import crc32
 from mooring.api.json_objects import JsonObject
 from mooring.apiserver.resource_api import ResourceApi
 from mooring.apiserver.store import Key, StoreWrite
-from mooring.controllers.cluster_kinds import LEASES, NODE_STORE, NODES, SLICES
-from mooring.controllers.cluster_writes import change_metadata
+from mooring.controllers.cluster_writes import LEASES, NODE_STORE, NODES, SLICES, change_metadata
 from mooring.controllers.control_loop import Controller
 from mooring.controllers.nodes.simulated_nodes import (
     Addresses,

@@ -9,8 +9,15 @@ from mooring.api.api_errors import ApiError
 from mooring.api.json_objects import JsonObject
 from mooring.apiserver.resource_api import ResourceApi
 from mooring.apiserver.store import Key, StoreWrite, key_of
-from mooring.controllers.cluster_kinds import LEASE_STORE, NODE_STORE, NODES, POD_STORE, PODS
-from mooring.controllers.cluster_writes import delete_object, record_event
+from mooring.controllers.cluster_writes import (
+    LEASE_STORE,
+    NODE_STORE,
+    NODES,
+    POD_STORE,
+    PODS,
+    delete_object,
+    record_event,
+)
 from mooring.controllers.control_loop import Controller, NodePodsController
 from mooring.controllers.index import Index
 from mooring.controllers.nodes.node_heartbeats import LEASE_NAMESPACE

@@ -1,7 +1,7 @@
 """The persistent volume controllers: binding claims to volumes, the phases of volumes, and the protection of both.
 
 A claim is bound to an existing volume, to the one that the scheduler chose, or to a new one. The rules are in
-rules/volume_rules.py; this module does the writes.
+rules/claims_and_volumes.py; this module does the writes.
 """
 
 from abc import abstractmethod
@@ -12,18 +12,16 @@ from mooring.api.json_objects import JsonObject
 from mooring.api.kind_spec import KindSpec
 from mooring.apiserver.resource_api import Change, ResourceApi
 from mooring.apiserver.store import Key, StoreWrite, key_of
-from mooring.controllers.cluster_kinds import (
+from mooring.controllers.cluster_writes import (
     CLAIM_STORE,
     CLAIMS,
     CLASS_STORE,
     CLASSES,
     NODES,
+    NORMAL,
     POD_STORE,
     VOLUME_STORE,
     VOLUMES,
-)
-from mooring.controllers.cluster_writes import (
-    NORMAL,
     WARNING,
     change_object,
     delete_object,
@@ -37,7 +35,7 @@ from mooring.kit.clock import NS_PER_S
 from mooring.model.pod_spec import FINISHED_PHASES
 from mooring.model.storage import WAIT_FOR_FIRST_CONSUMER
 from mooring.model.volumes import BIND_COMPLETED, BOUND_BY_CONTROLLER, SELECTED_NODE
-from mooring.rules.volume_rules import (
+from mooring.rules.claims_and_volumes import (
     best_volume,
     binding_marks,
     can_provision,

@@ -8,13 +8,12 @@ from mooring.api.kind_spec import KindSpec
 from mooring.api.kinds.scheduling import GROUP_PROTECTION, POD_GROUP
 from mooring.apiserver.resource_api import ResourceApi
 from mooring.apiserver.store import Key, StoreWrite, key_of
-from mooring.controllers.cluster_kinds import CLAIMS, DEVICE_CLAIMS, POD_STORE, PODS, TEMPLATES
-from mooring.controllers.cluster_writes import delete_object, lift
+from mooring.controllers.cluster_writes import CLAIMS, DEVICE_CLAIMS, POD_STORE, PODS, TEMPLATES, delete_object, lift
 from mooring.controllers.control_loop import Controller
 from mooring.controllers.index import Index, by_controller, owner_uid
 from mooring.controllers.nodes.pod_statuses import is_finished
 from mooring.controllers.storage.persistent_volumes import UseProtection
-from mooring.rules.claims_of_pods import (
+from mooring.rules.claims_and_volumes import (
     GROUP_CLAIMS_GATE,
     POD_CLAIM_NAME,
     device_claim_for,

@@ -9,8 +9,7 @@ from mooring.api.api_errors import ApiError
 from mooring.api.json_objects import JsonObject
 from mooring.apiserver.resource_api import ResourceApi
 from mooring.apiserver.store import Key
-from mooring.controllers.cluster_kinds import CRON_JOBS, JOBS
-from mooring.controllers.cluster_writes import WARNING, delete_object
+from mooring.controllers.cluster_writes import CRON_JOBS, JOBS, WARNING, delete_object
 from mooring.controllers.index import Index
 from mooring.controllers.nodes.pod_statuses import is_terminating
 from mooring.controllers.workloads.job_outcome import COMPLETE, is_over

@@ -9,8 +9,7 @@ import msgspec
 from mooring.api.json_objects import JsonObject
 from mooring.apiserver.resource_api import ResourceApi
 from mooring.apiserver.store import Key, StoreWrite, key_of
-from mooring.controllers.cluster_kinds import DAEMON_SETS, NODE_STORE, POD_STORE
-from mooring.controllers.cluster_writes import WARNING
+from mooring.controllers.cluster_writes import DAEMON_SETS, NODE_STORE, POD_STORE, WARNING
 from mooring.controllers.control_loop import backoff
 from mooring.controllers.nodes.pod_statuses import available_at_ns, is_finished, is_ready, is_terminating, phase_of
 from mooring.controllers.workloads.workload_control import (
@@ -24,9 +23,8 @@ from mooring.controllers.workloads.workload_control import (
 )
 from mooring.kit.clock import NS_PER_S
 from mooring.model.node import COMPARISON_GATE, Taint
-from mooring.rules.daemon_nodes import DaemonNodes, NodeVerdict, node_of
 from mooring.rules.evictions import share_of
-from mooring.rules.workload_pods import REVISION_LABEL, meant_for
+from mooring.rules.workload_pods import REVISION_LABEL, DaemonNodes, NodeVerdict, meant_for, node_of
 
 _FIRST_DELAY_NS, _LAST_DELAY_NS = NS_PER_S, 15 * 60 * NS_PER_S
 """How long a failed pod of a node is left before it is replaced: upstream's backoff of failed daemon pods."""

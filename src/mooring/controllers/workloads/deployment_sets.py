@@ -8,8 +8,7 @@ from typing import NamedTuple
 from mooring.api.api_errors import ApiError
 from mooring.api.json_objects import JsonObject
 from mooring.apiserver.resource_api import ResourceApi
-from mooring.controllers.cluster_kinds import DEPLOYMENTS, REPLICA_SETS
-from mooring.controllers.cluster_writes import change_metadata, change_object
+from mooring.controllers.cluster_writes import DEPLOYMENTS, REPLICA_SETS, change_metadata, change_object
 from mooring.rules.evictions import share_of
 from mooring.rules.workload_pods import HASH_LABEL, owner_reference, template_hash
 

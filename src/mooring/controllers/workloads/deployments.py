@@ -7,8 +7,7 @@ from mooring.api.api_errors import ApiError
 from mooring.api.json_objects import JsonObject
 from mooring.apiserver.resource_api import ResourceApi
 from mooring.apiserver.store import Key
-from mooring.controllers.cluster_kinds import DEPLOYMENTS, REPLICA_SETS
-from mooring.controllers.cluster_writes import delete_object
+from mooring.controllers.cluster_writes import DEPLOYMENTS, REPLICA_SETS, delete_object
 from mooring.controllers.index import Index, Orphans
 from mooring.controllers.nodes.pod_statuses import is_terminating
 from mooring.controllers.workloads.deployment_sets import (

@@ -7,7 +7,7 @@ from mooring.api.json_objects import JsonObject
 from mooring.api.selector_text import selector_from
 from mooring.apiserver.resource_api import ResourceApi
 from mooring.apiserver.store import Key, Store, StoreWrite
-from mooring.controllers.cluster_kinds import (
+from mooring.controllers.cluster_writes import (
     BUDGET_STORE,
     BUDGETS,
     DEPLOYMENTS,
@@ -16,8 +16,8 @@ from mooring.controllers.cluster_kinds import (
     REPLICA_SETS,
     REPLICATION_CONTROLLERS,
     STATEFUL_SETS,
+    put_status,
 )
-from mooring.controllers.cluster_writes import put_status
 from mooring.controllers.control_loop import Controller
 from mooring.controllers.index import manager_of
 from mooring.kit.clock import NS_PER_S, moment_ns

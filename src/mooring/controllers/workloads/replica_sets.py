@@ -3,7 +3,7 @@
 from mooring.api.api_errors import ApiError
 from mooring.api.json_objects import JsonObject
 from mooring.apiserver.store import Key
-from mooring.controllers.cluster_kinds import REPLICA_SETS, REPLICATION_CONTROLLERS
+from mooring.controllers.cluster_writes import REPLICA_SETS, REPLICATION_CONTROLLERS
 from mooring.controllers.nodes.pod_statuses import ACTIVE, availability, is_terminating
 from mooring.controllers.workloads.owned_pods import OwnedPods, first_to_go
 from mooring.controllers.workloads.workload_control import BURST, REST_NS, PodWorkloads

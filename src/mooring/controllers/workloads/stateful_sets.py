@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from mooring.api.json_objects import JsonObject
 from mooring.apiserver.resource_api import ResourceApi
 from mooring.apiserver.store import Key
-from mooring.controllers.cluster_kinds import CLAIMS, STATEFUL_SETS
-from mooring.controllers.cluster_writes import WARNING
+from mooring.controllers.cluster_writes import CLAIMS, STATEFUL_SETS, WARNING
 from mooring.controllers.nodes.pod_statuses import (
     availability,
     is_active,

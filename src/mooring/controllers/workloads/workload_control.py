@@ -11,11 +11,12 @@ from mooring.api.kind_spec import KindSpec
 from mooring.api.selector_text import selector_from
 from mooring.apiserver.resource_api import ResourceApi
 from mooring.apiserver.store import Key, StoreWrite
-from mooring.controllers.cluster_kinds import PODS, REVISIONS
 from mooring.controllers.cluster_writes import (
     GONE,
     NORMAL,
+    PODS,
     REPLACED,
+    REVISIONS,
     WARNING,
     change_metadata,
     delete_object,

@@ -75,11 +75,11 @@ def answer_to(lines: BinaryIO) -> dict[str, Any]:
     header = read_header(lines.readline())
     loaded = received(header, _whole(lines))
     if header.changes is not None:
-        from mooring.dashboard.questions.asked_changes import what_if_content
+        from mooring.dashboard.questions.page_questions import what_if_content
 
         return what_if_content(loaded, header.changes, header.prices)
     if header.rejections is not None:
-        from mooring.dashboard.questions.rejections import rejections_on
+        from mooring.dashboard.questions.page_questions import rejections_on
 
         return rejections_on(loaded, header.rejections.node)
     from mooring.answers.explain.explain import explain_alone_or_in_group

@@ -25,7 +25,7 @@ from mooring.dashboard.interfaces import (
 )
 from mooring.dashboard.serving.sampler import Sampler
 from mooring.dashboard.slices import OneAtATime, Sliced, TooBusy
-from mooring.dashboard.views.idle_shares import NodesInUse
+from mooring.dashboard.views.node_map import NodesInUse
 from mooring.dashboard.views.page_views import (
     MAX_ENTRIES,
     NodePage,

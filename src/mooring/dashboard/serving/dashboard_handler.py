@@ -26,9 +26,8 @@ from mooring.dashboard.serving.api_paths import (
 )
 from mooring.dashboard.serving.sampler import Sampler, StreamClient, Streams
 from mooring.kit.bounded_reading import read_body
-from mooring.kit.http_shell import HttpShell, bears_token
+from mooring.kit.http_shell import HttpShell, bears_token, is_own_host, is_own_origin
 from mooring.kit.listener import LOOPBACK, ConnectionLimits
-from mooring.kit.same_origin import is_own_host, is_own_origin
 from mooring.kit.tasks import settle
 from mooring.queue.entry import ReportFault
 

@@ -13,8 +13,15 @@ from mooring.answers.trial.node_prices import NO_PRICES
 from mooring.cluster.nodes.table import NodeTable
 from mooring.dashboard.interfaces import DashboardSource, Refused, TimeLine
 from mooring.dashboard.slices import timed_slices
-from mooring.dashboard.views.idle_shares import IdleShare, NodesInUse, idle_shares
-from mooring.dashboard.views.node_map import MappedNodes, in_use_columns, map_nodes, use_of
+from mooring.dashboard.views.node_map import (
+    IdleShare,
+    MappedNodes,
+    NodesInUse,
+    idle_shares,
+    in_use_columns,
+    map_nodes,
+    use_of,
+)
 from mooring.dashboard.views.pending_pods import pending_groups
 from mooring.dashboard.views.scheduling_flow import SampleHistory, queue_activity, queue_sample
 from mooring.inputs.offers.price_list import PriceList

@@ -26,7 +26,7 @@ from mooring.dashboard.views.pending_pods import (
     waits_since_ns,
     written_moment_ns,
 )
-from mooring.dashboard.views.pod_stories import PodStories
+from mooring.dashboard.views.scheduling_flow import PodStories
 from mooring.inputs.offers.price_list import PriceList
 from mooring.kit.clock import in_millis
 from mooring.model.pod import Pod

@@ -24,8 +24,8 @@ from mooring.framework.contract.points import (
     ScorePlugin,
     Scores,
 )
+from mooring.framework.contract.special_points import TotalsPlugin
 from mooring.framework.contract.status import SKIP_SHAPE, SKIPS, Code, FoundRejection, Rejection, describe, final
-from mooring.framework.contract.totals_point import TotalsPlugin
 from mooring.framework.kept.asking import (
     AttemptError,
     ask_filter,

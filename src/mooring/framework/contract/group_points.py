@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from mooring.cluster.cluster import Cluster
 from mooring.cluster.columns.kernels import Mask
 from mooring.cluster.nodes.table import NodeTable
-from mooring.cluster.pods.group_tree import GroupName
+from mooring.cluster.pods.pod_groups import GroupName
 from mooring.framework.contract.context import CycleState, SchedulingContext
 from mooring.framework.contract.plugin_caller import PluginCaller
 from mooring.framework.contract.points import Plugin, Scores

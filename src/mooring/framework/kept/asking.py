@@ -12,8 +12,8 @@ from mooring.cluster.columns.kernels import MAX_SCORE
 from mooring.framework.contract.context import SchedulingContext
 from mooring.framework.contract.plugin_caller import unwrapped
 from mooring.framework.contract.points import Codes, FilterPlugin, Plugin, Rows, ScorePlugin, Scores
+from mooring.framework.contract.special_points import TotalsPlugin
 from mooring.framework.contract.status import describe
-from mooring.framework.contract.totals_point import TotalsPlugin
 
 P = TypeVar("P", bound=Plugin)
 

@@ -15,8 +15,8 @@ from mooring.framework.config.problems import show
 from mooring.framework.contract.context import SchedulingContext
 from mooring.framework.contract.plugin_caller import PluginCaller
 from mooring.framework.contract.points import Plugin, Reads, Rows, ScorePlugin
+from mooring.framework.contract.special_points import TotalsPlugin
 from mooring.framework.contract.status import SKIP, SKIP_FOR_NOW, SKIP_SHAPE, SKIPS, describe
-from mooring.framework.contract.totals_point import TotalsPlugin
 from mooring.framework.kept.asking import (
     AttemptError,
     ask_filter,

@@ -18,8 +18,7 @@ from mooring.framework.contract.annotation_keys import AnnotationKeys
 from mooring.inputs.created_objects import Manifest
 from mooring.inputs.dumps.contents import header_of
 from mooring.inputs.dumps.device_groups import DeviceGroups
-from mooring.inputs.dumps.name_book import DURATION, NameBook
-from mooring.inputs.dumps.rename_rules import EXCEPTIONS, FIELDS, NUMERIC_OPERATORS, Rule, word
+from mooring.inputs.dumps.renaming import DURATION, EXCEPTIONS, FIELDS, NUMERIC_OPERATORS, NameBook, Rule, word
 from mooring.inputs.manifests import Manifests
 from mooring.model import storage
 from mooring.model.devices import ResourceSlice
@@ -28,7 +27,7 @@ from mooring.model.node import Node
 from mooring.model.pod import Pod
 from mooring.model.pod_spec import NodeAffinitySpec, Toleration
 from mooring.model.workloads import Namespace, PriorityClass
-from mooring.plugins.builtin import in_tree
+from mooring.plugins import in_tree
 
 W = TypeVar("W", bound=Wire)
 

@@ -13,25 +13,29 @@ from mooring.api.validation.problem import Problem
 from mooring.inputs.documents import JsonFault, ManifestFile, gather, is_json, json_pieces
 from mooring.inputs.lines import on_lines
 from mooring.inputs.loaded_cluster import Source, Written
-from mooring.inputs.offers.autoscaler_groups import AutoscalerGroup, group_offers, node_groups
-from mooring.inputs.offers.instance_types import (
-    CSV_NAMES,
-    InstanceOffering,
-    InstanceType,
-    are_instance_types,
-    csv_instance_types,
-    instance_types,
+from mooring.inputs.offers.autoscaler_offers import (
+    AutoscalerGroup,
+    KarpenterPool,
+    amounts_in_use,
+    group_offers,
+    node_groups,
+    node_pool,
 )
-from mooring.inputs.offers.karpenter_pools import KarpenterPool, amounts_in_use, node_pool
-from mooring.inputs.offers.offered_node import (
+from mooring.inputs.offers.instance_types import (
     ARCH,
     CAPACITY_TYPE,
+    CSV_NAMES,
     INSTANCE_TYPE,
     NODE_POOL,
     OS,
     PRICE,
     ZONE,
+    InstanceOffering,
+    InstanceType,
     OfferedNode,
+    are_instance_types,
+    csv_instance_types,
+    instance_types,
     offer_name,
     price_of,
 )

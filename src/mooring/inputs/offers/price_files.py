@@ -9,8 +9,8 @@ from mooring.api.validation.problem import Problem, show
 from mooring.inputs.documents import ManifestFile, gather, is_json
 from mooring.inputs.input_errors import InputError
 from mooring.inputs.loaded_cluster import Source
+from mooring.inputs.offers.instance_types import is_price
 from mooring.inputs.offers.offer_files import MAX_BYTES, OfferSources, csv_rows, read_offer_file
-from mooring.inputs.offers.offered_node import is_price
 from mooring.inputs.offers.price_list import PriceList, PriceRow, offering_rows
 from mooring.kit.yaml_reader import YamlFault, keep_last, read_document
 

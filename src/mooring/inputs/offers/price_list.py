@@ -5,8 +5,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from mooring.api.validation.problem import Problem, show
-from mooring.inputs.offers.instance_types import InstanceType
-from mooring.inputs.offers.offered_node import CAPACITY_TYPE, INSTANCE_TYPE, price_of
+from mooring.inputs.offers.instance_types import CAPACITY_TYPE, INSTANCE_TYPE, InstanceType, price_of
 
 COLUMN = "MarketPriceHourly"
 """The column by which the form of OpenCost is recognised."""

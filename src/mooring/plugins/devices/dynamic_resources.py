@@ -37,7 +37,16 @@ from mooring.plugins.devices.allocation import (
     is_overdue,
     is_prepared,
 )
-from mooring.plugins.devices.claim_checks import check_settled, examine, reach_of, settled_score
+from mooring.plugins.devices.claim_rules import (
+    check_settled,
+    count_on,
+    examine,
+    group_consumers,
+    offer_to_group,
+    pending_in_group,
+    reach_of,
+    settled_score,
+)
 from mooring.plugins.devices.claim_work import ClaimWork
 from mooring.plugins.devices.device_claims import (
     DEVICE_EVENTS,
@@ -53,7 +62,6 @@ from mooring.plugins.devices.device_claims import (
 from mooring.plugins.devices.device_demand import DeviceFeatures
 from mooring.plugins.devices.device_search_cache import INVALID_POOLS, NO_CHOICE, DeviceSearchCache
 from mooring.plugins.devices.giving_back import free_devices, free_for_group, give_back
-from mooring.plugins.devices.group_claims import count_on, group_consumers, offer_to_group, pending_in_group
 from mooring.plugins.devices.node_groups import DeviceTotals
 from mooring.plugins.devices.node_resources import REFUSED, Taken, judge, taken_on
 

@@ -23,8 +23,8 @@ from mooring.plugins.devices.allocation import (
     is_unreliable,
     read_again,
 )
+from mooring.plugins.devices.claim_rules import idle_group_claims
 from mooring.plugins.devices.device_claims import ClaimState, Unresolved, is_reserved_for, is_unwritten
-from mooring.plugins.devices.group_claims import idle_group_claims
 from mooring.plugins.devices.node_resources import write_taken
 
 READS = 5

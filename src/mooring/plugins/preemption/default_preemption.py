@@ -1,12 +1,17 @@
 """DefaultPreemption: makes room for a pod that fits nowhere by evicting pods of lower priority.
 
-The order is upstream's: is the pod eligible, a dry run on the nodes where eviction can help (search.py), extenders may
-drop candidates, and the least harmful candidate wins. The answer is a nomination and its victims; scheduler/evict.py
-evicts them.
+The order is upstream's: is the pod eligible, a dry run on the nodes where eviction can help (`victim_search.py`),
+extenders may drop candidates, and the least harmful candidate wins. The answer is a nomination and its victims;
+scheduler/evict.py evicts them.
+
+On nodes with members of pod groups victims leave in units. A unit that is a whole group leaves on all nodes. On the
+candidate itself its pods leave the table; about those elsewhere only the plugins are told that count pods over the
+whole cluster (PreFilterExtensions). Metrics of searches came with pod groups (v1.37, 20.4); preemptors that are pods
+count as well.
 """
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeVar
 from weakref import ref
@@ -18,11 +23,11 @@ from mooring.cluster.cluster import Cluster
 from mooring.cluster.nodes.ranks import PodRanks
 from mooring.cluster.nodes.table import NodeTable
 from mooring.framework.attempts.fit_errors import RejectedAttempt
-from mooring.framework.attempts.refiltering import RowArray
+from mooring.framework.attempts.refiltering import OneNode, RowArray
 from mooring.framework.config.args import DefaultPreemptionArgs
 from mooring.framework.contract.context import FitError
 from mooring.framework.contract.events import ASSIGNED_POD_DELETE, Registration
-from mooring.framework.contract.group_points import GroupFitError, GroupSearch, PodGroupPostFilterPlugin
+from mooring.framework.contract.group_points import GroupFitError, GroupRoom, GroupSearch, PodGroupPostFilterPlugin
 from mooring.framework.contract.intents import CallFault
 from mooring.framework.contract.points import (
     Candidates,
@@ -35,19 +40,24 @@ from mooring.framework.contract.points import (
 )
 from mooring.framework.contract.status import Code, PluginError, Rejection, curable, final
 from mooring.framework.kept.asking import AttemptError
-from mooring.framework.profile.metric_catalogue import PREEMPTION_ATTEMPTS
+from mooring.framework.profile.metric_catalogue import POD_GROUPS, PREEMPTION_ATTEMPTS
 from mooring.kit.choice import choose
 from mooring.model.pod import Pod
 from mooring.model.shape import PodShape
-from mooring.plugins.preemption.group_preemption import answer_at_once, search_victims
+from mooring.plugins.preemption.group_preemption import (
+    VictimOrder,
+    VictimUnit,
+    answer_at_once,
+    search_victims,
+    split_by_budgets,
+)
 from mooring.plugins.preemption.kept_dry_run import KeptDryRun
 from mooring.plugins.preemption.kept_harm import KeptHarm
 from mooring.plugins.preemption.least_harm import LeastHarm, is_small, sums_decide
-from mooring.plugins.preemption.preemption_metrics import PreemptionMetrics
-from mooring.plugins.preemption.unit_search import UnitDryRun
-from mooring.plugins.preemption.victim_order import VictimOrder
 from mooring.plugins.preemption.victim_search import (
+    NO_VICTIMS_FOUND,
     PREFIX,
+    Budget,
     Findings,
     KeptBudgets,
     NodeDryRun,
@@ -55,6 +65,110 @@ from mooring.plugins.preemption.victim_search import (
     is_being_preempted,
     nominate,
 )
+
+
+class UnitDryRun:
+    """Tries nodes alone, with the filters asked after each unit that leaves or comes back."""
+
+    def __init__(self, failure: RejectedAttempt, order: VictimOrder, budgets: Sequence[Budget]) -> None:
+        self._failure = failure
+        self._pod = failure.attempt.context.pod
+        self._order = order
+        self._budgets = budgets
+        self._sketch: NodeTable | None = None
+
+    def search(self, rows: Sequence[int], findings: Findings) -> None:
+        """Search for victims on each of the rows."""
+        for row in rows:
+            findings.add_answer(row, self._search_row(row))
+
+    def _search_row(self, row: int) -> Rejection | tuple[tuple[Pod, ...], int]:
+        """(victims, number of them that break budgets) on one node, or why the node cannot be made to fit."""
+        if self._sketch is None:
+            self._sketch = self._failure.context.nodes.sketch()
+        units = [unit for unit in self._order.on_row(row) if unit.priority < self._pod.priority]
+        if not units:
+            return NO_VICTIMS_FOUND
+        node = OneNode(self._failure.attempt, self._sketch, row)
+        for unit in units:
+            self._move(node, unit, row, is_leaving=True)
+        beside = self._failure.nominated.beside(self._pod, self._order.nodes.names[row])
+        refusal = node.verdict(beside)
+        if refusal is not None:
+            return refusal
+        breaking, others = split_by_budgets(units, self._budgets)
+        victims: list[tuple[VictimUnit, int]] = []
+        for unit, violations in (*breaking, *((unit, 0) for unit in others)):
+            self._move(node, unit, row, is_leaving=False)
+            if node.verdict(beside) is not None:
+                self._move(node, unit, row, is_leaving=True)
+                victims.append((unit, violations))
+        victims.sort(key=lambda each: each[0].importance)
+        pods = tuple(pod for unit, _ in victims for pod in unit.pods)
+        return pods, sum(violations for _, violations in victims)
+
+    def _move(self, node: OneNode, unit: VictimUnit, row: int, *, is_leaving: bool) -> None:
+        """Take the pods of a unit off the node, or put them back; those on other nodes are only told about."""
+        for pod in unit.pods:
+            where = self._order.nodes.row_of_pod(pod.id)
+            if where == row:
+                (node.remove if is_leaving else node.add)(pod)
+            elif where is not None:
+                node.tell_elsewhere(pod, where, is_leaving)
+
+
+class PreemptionMetrics:
+    """Without the feature gate GenericWorkload nothing is counted."""
+
+    def __init__(self, handle: Handle) -> None:
+        self._are_kept = handle.feature_gates.get("GenericWorkload", False)
+        self._now_ns = handle.services.now_ns
+        self._registry = handle.metrics
+        for metric in POD_GROUPS if self._are_kept else ():
+            handle.metrics.declare(metric)
+
+    def began(self) -> int:
+        """A search begins. Returns the time for the end of it."""
+        return self._now_ns() if self._are_kept else 0
+
+    def pod_searched(self, found: Nomination | NoRoom | None, began_ns: int) -> None:
+        """The search for one pod is over; None: it failed.
+
+        Parity: groups that are disrupted by a pod are not counted.
+        """
+        if not self._are_kept:
+            return
+        code = Code.Error if found is None else Code.Success
+        self._evaluated("pod", found.rejection.code if isinstance(found, NoRoom) else code, began_ns)
+        if isinstance(found, Nomination):
+            self._violated("pod", found.violations)
+
+    def group_searched(self, preemptor: str, found: GroupRoom | Rejection, began_ns: int) -> None:
+        """The search for a group of this kind is over. Parity: its time counts for a PodGroup, whatever kind it is."""
+        if not self._are_kept:
+            return
+        self._evaluated("podgroup", Code.Success if isinstance(found, GroupRoom) else found.code, began_ns)
+        if isinstance(found, Rejection):
+            return
+        self._registry.histogram("scheduler_workload_preemption_victims").series().observe(len(found.victims))
+        if found.disrupted_groups:
+            disruptions = self._registry.histogram("scheduler_preemption_workload_disruptions")
+            disruptions.series(preemptor).observe(found.disrupted_groups)
+        self._violated(preemptor, found.violations)
+
+    def group_answered(self, code: Code) -> None:
+        """PodGroupPostFilter ended with this status, with a search or without."""
+        if self._are_kept:
+            self._registry.counter("scheduler_workload_preemption_attempts_total").series(code.name).add()
+
+    def _evaluated(self, preemptor: str, code: Code, began_ns: int) -> None:
+        durations = self._registry.histogram("scheduler_preemption_evaluation_duration_seconds")
+        durations.series(preemptor, code.name).observe_ns(self._now_ns() - began_ns)
+
+    def _violated(self, preemptor: str, violations: int) -> None:
+        if violations:
+            self._registry.counter("scheduler_preemption_pdb_violations_total").series(preemptor).add(violations)
+
 
 K = TypeVar("K", KeptDryRun, KeptHarm)
 A = TypeVar("A", Nomination | NoRoom, Nomination | NoRoom | Candidates)

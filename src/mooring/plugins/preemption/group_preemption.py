@@ -1,16 +1,279 @@
-"""Which pods have to leave so that a pod group fits: upstream's search over the whole cluster.
+"""Preemption by units: all pods on nodes as victims, in units that leave together, in the order of their importance,
+kept from search to search; and which of them have to leave so that a pod group fits.
 
-All units of lower priority leave, and the group is tried once. If it fits, the nodes of its members stay the same from then
-on: units come back, the most important first and those that break a disruption budget before the others, as long as the
-members still fit on their nodes.
+Hot: to find and sort 20,000 victims takes 60 ms; a group that preempts touches some ten nodes, and to enter their pods
+anew takes 0.3 ms.
+
+For a group, upstream searches the whole cluster: all units of lower priority leave, and the group is tried once. If it
+fits, the nodes of its members stay the same from then on: units come back, the most important first and those that
+break a disruption budget before the others, as long as the members still fit on their nodes.
 """
 
-from collections.abc import Sequence, Set
+from bisect import bisect_left, insort
+from collections.abc import Iterable, Sequence, Set
 
+import msgspec
+
+from mooring.cluster.change_log import Follower
+from mooring.cluster.cluster import Cluster
+from mooring.cluster.nodes.ranks import start_ns
+from mooring.cluster.pods.pod_groups import GroupName
 from mooring.framework.contract.group_points import GroupFitError, GroupRoom, GroupSearch, PodsLeave
 from mooring.framework.contract.status import Rejection, curable, final
-from mooring.plugins.preemption.victim_order import SplitUnits, VictimOrder, split_by_budgets
-from mooring.plugins.preemption.victim_search import Budget, is_being_preempted
+from mooring.model.label_set import LabelSet
+from mooring.model.pod import Pod
+from mooring.plugins.preemption.victim_search import Budget, breaks_budget, is_being_preempted
+
+# ---- The units in which preemption evicts pods: single pods, and whole groups that are disrupted together.
+#
+# The highest group above a pod with the disruption mode `all` leaves as one, on all nodes, or stays as one. All other pods,
+# members of groups too, are units of their own. A unit counts with the priority of its root group.
+
+
+Importance = tuple[int, int, int, int, int]
+"""Ascending: the more important unit is the lesser."""
+_MOST_PODS = 1 << 32
+"""More than there are on any node."""
+_POD, _GROUP, _COMPOSITE = 0, -1, -2
+"""The kinds of units in the order of their importance."""
+
+
+class VictimUnit(msgspec.Struct):
+    """Pods that leave together: one pod, or all pods of a group on nodes."""
+
+    pods: list[Pod]
+    importance: Importance
+    """Priority, kind, size, start, place."""
+
+    @property
+    def priority(self) -> int:
+        return -self.importance[0]
+
+    @property
+    def is_group(self) -> bool:
+        """Whether its eviction disrupts a group. Parity: that of any pod that names a group does."""
+        return self.importance[1] != _POD
+
+
+def pod_place(node_position: int, index: int) -> int:
+    """The place of a pod among all pods, node by node in the order of upstream's snapshot. A pod that has not started counts
+    as started when it is looked at, so the earlier it is met, the more important it is."""
+    return node_position * _MOST_PODS + index
+
+
+def single(pod: Pod, priority: int, place: int) -> VictimUnit:
+    """A pod that may leave alone. Parity: any pod that names a group counts as a group, of one."""
+    kind = _POD if pod.spec.scheduling_group is None else _GROUP
+    return VictimUnit([pod], (-priority, kind, -1, start_ns(pod), place))
+
+
+def whole(group: GroupName, priority: int, pods: list[Pod], place: int) -> VictimUnit:
+    """A group that leaves as one, with its pods in the order of their places; `place` is that of the first. It started with
+    the first of its pods that did."""
+    kind = _COMPOSITE if group.is_composite else _GROUP
+    return VictimUnit(pods, (-priority, kind, -len(pods), min(map(start_ns, pods)), place))
+
+
+SplitUnits = tuple[list[tuple[VictimUnit, int]], list[VictimUnit]]
+"""Units that break a disruption budget, each with how many of its pods do; the others."""
+
+
+def split_by_budgets(units: Iterable[VictimUnit], budgets: Sequence[Budget]) -> SplitUnits:
+    """Split units by whether they break a budget if all of them leave in this order.
+
+    Hot: pods with the same labels have the same budgets. With 50 budgets and 4,000 pods this takes 4 ms instead of 70.
+    """
+    if not budgets:
+        return [], [*units]
+    left = [budget.allowed for budget in budgets]
+    protecting: dict[LabelSet, list[int]] = {}
+    breaking: list[tuple[VictimUnit, int]] = []
+    others: list[VictimUnit] = []
+    for unit in units:
+        violations = 0
+        for pod in unit.pods:
+            places = protecting.get(pod.label_set)
+            if places is None:
+                places = protecting[pod.label_set] = [i for i, budget in enumerate(budgets) if budget.matches(pod)]
+            violations += bool(places) and breaks_budget(pod, budgets, left, places)
+        if violations:
+            breaking.append((unit, violations))
+        else:
+            others.append(unit)
+    return breaking, others
+
+
+_FEW_GROUPS = 1024
+"""Allowance for groups that are remembered after their pods have left. The order is built again when more groups are
+remembered than twice the number of units plus this number."""
+
+Entry = tuple[*Importance, VictimUnit]
+"""No two units have the same place, so that entries are never compared by the unit."""
+Standing = tuple[GroupName | None, int | None]
+"""How the pods of a PodGroup are evicted: the group that leaves as one with them, and their priority; None: their own."""
+
+
+class VictimOrder:
+    """Follows the node table of one cluster, and its groups."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+        self.nodes = cluster.nodes
+        self._news = Follower(self.nodes.touches, self.nodes.pod_touches)
+        self._node_set = -1
+        self._position: dict[int, int] = {}
+        """By row: the place of the node among all nodes."""
+        self.entries: list[Entry] = []
+        self._singles: dict[int, list[Entry]] = {}
+        """By row: units of one pod."""
+        self._parts: dict[GroupName, dict[int, list[tuple[int, Pod]]]] = {}
+        """By group that leaves as one, and row: its pods there, with their places."""
+        self._groups_on: dict[int, set[GroupName]] = {}
+        self._wholes: dict[GroupName, Entry] = {}
+        self._seen: dict[str, Standing] = {}
+        """The PodGroups that pods on nodes name, as they stood."""
+        self._groups_position = 0
+        self._member_rows: set[int] = set()
+
+    @property
+    def member_rows(self) -> set[int]:
+        """The rows with pods that name a group."""
+        return self._member_rows
+
+    def refresh(self) -> None:
+        """Bring the order up to date with the cluster."""
+        touched = self._news.news()
+        changed_groups = self.cluster.group_changes.since(self._groups_position)
+        self._groups_position = self.cluster.group_changes.end
+        is_stale = self._node_set != self.nodes.node_set_version
+        is_long = len(self._seen) > 2 * len(self.entries) + _FEW_GROUPS
+        if touched is None or changed_groups is None or is_stale or is_long:
+            self._node_set = self.nodes.node_set_version
+            self._start_over()
+            return
+        rows = dict.fromkeys(touched)
+        rows.update(dict.fromkeys(self._rows_of_changed_groups(changed_groups)))
+        # All leave before any enters: a pod may get the place that another one, or a group, had before.
+        changed = {name for row in rows for name in self._leave(row)}
+        for name in changed:
+            self._take_out(name)
+        for row in rows:
+            changed |= self._enter(row)
+        self._regroup(changed)
+
+    def below(self, priority: int) -> list[VictimUnit]:
+        """The units with a lower priority, the most important first."""
+        return [entry[-1] for entry in self.entries[bisect_left(self.entries, (1 - priority,)) :]]
+
+    def has_below(self, priority: int) -> bool:
+        """Whether there are units with a lower priority."""
+        return bool(self.entries) and self.entries[-1][-1].priority < priority
+
+    def below_on(self, priority: int, rows: Iterable[int]) -> list[VictimUnit]:
+        """The units with a lower priority that have pods on these rows, the most important first."""
+        found = {unit.importance: unit for row in rows for unit in self.on_row(row) if unit.priority < priority}
+        return [found[importance] for importance in sorted(found)]
+
+    def on_row(self, row: int) -> list[VictimUnit]:
+        """The units with pods on a row, the most important first, with their pods elsewhere."""
+        found = [*self._singles.get(row, ()), *(self._wholes[name] for name in self._groups_on.get(row, ()))]
+        return [entry[-1] for entry in sorted(found)]
+
+    def _start_over(self) -> None:
+        """Build the order of units again from all rows. Pods of a group that leaves as one form a single entry."""
+        row_book = self.nodes.row_book
+        self._position = {row_book[name]: place for place, name in enumerate(self.nodes.order.round_robin())}
+        self.entries, self._singles, self._wholes = [], {}, {}
+        self._parts, self._groups_on, self._seen, self._member_rows = {}, {}, {}, set()
+        for row in self._position:
+            self._enter(row, is_sorted=False)
+        for name in self._parts:
+            self._wholes[name] = entry = self._whole(name)
+            self.entries.append(entry)
+        self.entries.sort()
+
+    def _standing(self, pod: Pod) -> Standing:
+        """How the pods of the group of a pod are evicted."""
+        tree, priority = self.cluster.group_tree, None
+        for group in tree.upwards(pod):
+            priority = group.priority
+        return tree.disrupted_with(pod), priority
+
+    def _rows_of_changed_groups(self, changed: list[GroupName]) -> list[int]:
+        """Rows with pods of groups that came, went, or got another mode or priority. A CompositePodGroup may change how the
+        pods of any group are evicted."""
+        keys = {name.key for name in changed if not name.is_composite} & self._seen.keys()
+        if any(name.is_composite for name in changed):
+            keys = set(self._seen)
+        if not keys:
+            return []
+        found, pods_on = [], self.nodes.pods_on
+        for row in self._position:
+            named = {pod.group_key: pod for pod in pods_on[row] if pod.group_key in keys}
+            if any(self._standing(pod) != self._seen.get(key or "") for key, pod in named.items()):
+                found.append(row)
+        return found
+
+    def _leave(self, row: int) -> set[GroupName]:
+        """Take out what is known of a row. Returns the groups that have fewer pods now."""
+        for entry in self._singles.pop(row, ()):
+            del self.entries[bisect_left(self.entries, entry)]
+        self._member_rows.discard(row)
+        left = self._groups_on.pop(row, set())
+        for name in left:
+            del self._parts[name][row]
+        return left
+
+    def _enter(self, row: int, is_sorted: bool = True) -> set[GroupName]:
+        """Enter the pods of a row. Returns the groups that have more pods now."""
+        position = self._position.get(row)
+        if position is None:  # its pods are on a node that is not there
+            return set()
+        singles, groups = [], set()
+        for index, pod in enumerate(self.nodes.pods_on[row]):
+            place, priority = pod_place(position, index), pod.priority
+            key = pod.group_key
+            if key is not None:
+                self._member_rows.add(row)
+                name, of_group = self._seen[key] = self._standing(pod)
+                priority = priority if of_group is None else of_group
+                if name is not None:
+                    groups.add(name)
+                    self._parts.setdefault(name, {}).setdefault(row, []).append((place, pod))
+                    continue
+            unit = single(pod, priority, place)
+            singles.append((*unit.importance, unit))
+        self._singles[row] = singles
+        self._groups_on[row] = groups
+        if is_sorted:
+            for entry in singles:
+                insort(self.entries, entry)
+        else:
+            self.entries += singles
+        return groups
+
+    def _regroup(self, names: set[GroupName]) -> None:
+        """Enter groups anew whose pods are others now."""
+        for name in sorted(names):
+            self._take_out(name)
+            if self._parts[name]:
+                self._wholes[name] = entry = self._whole(name)
+                insort(self.entries, entry)
+            else:
+                del self._parts[name]
+
+    def _take_out(self, name: GroupName) -> None:
+        before = self._wholes.pop(name, None)
+        if before is not None:
+            del self.entries[bisect_left(self.entries, before)]
+
+    def _whole(self, name: GroupName) -> Entry:
+        parts = sorted(part for there in self._parts[name].values() for part in there)
+        pods = [pod for _, pod in parts]
+        _, priority = self._seen[pods[0].group_key or ""]
+        unit = whole(name, pods[0].priority if priority is None else priority, pods, parts[0][0])
+        return (*unit.importance, unit)
+
 
 _PREFIX = "pod group preemption: "
 NEVER = curable(f"{_PREFIX}not eligible due to preemptionPolicy=Never.")

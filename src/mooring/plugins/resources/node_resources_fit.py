@@ -72,8 +72,16 @@ from mooring.model.pod import Pod
 from mooring.model.quantity import parse_or, to_int, to_milli
 from mooring.model.shape import PodPart
 from mooring.plugins.resources.placement_score import score_by_use, use_grows
-from mooring.plugins.resources.pod_amounts import PodAmounts, count_devices_in, served
-from mooring.plugins.resources.shortage_book import FIRST_SHORT, HOPELESS, TOO_MANY_PODS, ShortageBook, as_bits
+from mooring.plugins.resources.pod_amounts import (
+    FIRST_SHORT,
+    HOPELESS,
+    TOO_MANY_PODS,
+    PodAmounts,
+    ShortageBook,
+    as_bits,
+    count_devices_in,
+    served,
+)
 
 MOST_BITS = 60
 """So many resources have a bit each: an int64 has 61 beside its sign and the two bits above. A pod that requests more

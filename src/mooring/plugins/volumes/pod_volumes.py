@@ -31,7 +31,7 @@ from mooring.model.storage import (
 )
 from mooring.model.volumes import selected_node
 from mooring.plugins.volumes.volume_choice import KEPT, ReachMasks, VolumeChoice, choose_volumes
-from mooring.rules.volume_rules import can_provision
+from mooring.rules.claims_and_volumes import can_provision
 
 # ---- Provisioning: topologies that the class allows, and capacity that the driver reports.
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import msgspec
 
-from mooring.cluster.pods.group_tree import GroupName
+from mooring.cluster.pods.pod_groups import GroupName
 from mooring.framework.contract.group_points import UNSCHEDULABLE_GROUP, GroupFitError
 from mooring.framework.contract.intents import Write
 from mooring.framework.contract.points import Nomination

@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 
 from mooring.cluster.columns.kernels import Ints
-from mooring.cluster.pods.group_tree import GroupName
+from mooring.cluster.pods.pod_groups import GroupName
 from mooring.framework.attempts.attempt import Attempt
 from mooring.framework.attempts.group_asking import everywhere, generate_placements, score_placements
 from mooring.framework.attempts.runner import Runner

@@ -9,7 +9,7 @@ from dataclasses import replace
 import msgspec
 
 from mooring.cluster.columns.kernels import Mask
-from mooring.cluster.pods.group_tree import GroupName
+from mooring.cluster.pods.pod_groups import GroupName
 from mooring.framework.attempts.group_asking import ask_feasible
 from mooring.framework.attempts.runner import Runner
 from mooring.framework.contract.context import SchedulingContext

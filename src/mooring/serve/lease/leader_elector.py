@@ -21,7 +21,7 @@ from mooring.api.json_objects import JsonObject
 from mooring.apiclient.client import ApiClient, Limits
 from mooring.apiclient.connection_settings import ConnectionSettings
 from mooring.apiclient.credentials import CredentialsError
-from mooring.apiclient.request_errors import Unanswered
+from mooring.apiclient.http_requests import Unanswered
 from mooring.apiclient.throttle import Timing
 from mooring.framework.config.feature_gates import with_defaults
 from mooring.framework.config.types import ClientConnectionConfiguration, LeaderElectionConfiguration

@@ -10,7 +10,7 @@ from mooring.api.api_errors import ApiError
 from mooring.api.json_objects import JsonObject, at
 from mooring.apiclient.client import ApiClient
 from mooring.apiclient.credentials import CredentialsError
-from mooring.apiclient.request_errors import Unanswered
+from mooring.apiclient.http_requests import Unanswered
 from mooring.apiclient.throttle import Timing
 from mooring.kit.clock import Clock, in_micros, in_seconds
 from mooring.kit.logs import Log

@@ -19,7 +19,7 @@ from mooring.api.api_errors import ApiError, forbidden, unauthorized
 from mooring.apiclient.client import ApiClient, Limits
 from mooring.apiclient.connection_settings import ConnectionSettings
 from mooring.apiclient.credentials import CredentialsError
-from mooring.apiclient.request_errors import Unanswered, Unreadable
+from mooring.apiclient.http_requests import Unanswered, Unreadable
 from mooring.kit.logs import Log
 from mooring.kit.shown_text import quoted
 

@@ -1,7 +1,8 @@
 """The pages by their paths, the health pages, and the page that changes the verbosity of logs.
 
-Paths, texts and status codes are kube-scheduler's: probes, scrapers and scripts depend on them. What the pages show comes
-from callables, so that this package knows no scheduler.
+Paths, texts and status codes are kube-scheduler's: probes, scrapers and scripts depend on them. What the pages show
+comes from callables, so that this package knows no scheduler. A request and its reply are values without HTTP, so that
+pages can be tested as functions.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -12,24 +13,62 @@ from typing import Any, Literal
 import msgspec
 import yaml
 
-from mooring.api.api_errors import not_acceptable
+from mooring.api.api_errors import ApiError, not_acceptable
 from mooring.kit.clock import NS_PER_S, Clock, in_seconds
 from mooring.kit.http_shell import accepted_media
 from mooring.kit.logs import Log
 from mooring.kit.metrics import METRICS_TYPE
 from mooring.kit.metrics_protobuf import CONTENT_TYPE
-from mooring.kit.shown_text import quoted, shown
+from mooring.kit.shown_text import json_bytes, quoted, shown
 from mooring.model.release import KUBERNETES_VERSION
-from mooring.serve.pages.answers import (
-    JSON,
-    PageReply,
-    PageRequest,
-    failure,
-    json_document,
-    not_found_page,
-    plain,
-    refusal,
-)
+
+PLAIN = "text/plain; charset=utf-8"
+JSON = "application/json"
+
+
+class PageRequest(msgspec.Struct, frozen=True):
+    """A request, as pages see it. `body` is empty unless the page reads one."""
+
+    method: str = "GET"
+    path: str = "/"
+    query: tuple[tuple[str, str], ...] = ()
+    accept: str = ""
+    body: bytes = b""
+
+    def values(self, name: str) -> list[str]:
+        return [value for key, value in self.query if key == name]
+
+
+class PageReply(msgspec.Struct, frozen=True):
+    """The reply of a page. The server adds the headers that all replies have."""
+
+    body: bytes
+    status: int = 200
+    content_type: str = PLAIN
+    headers: Sequence[tuple[str, str]] = ()
+
+
+def plain(text: str, status: int = 200) -> PageReply:
+    return PageReply(text.encode(errors="replace"), status)
+
+
+def failure(text: str, status: int) -> PageReply:
+    """Go's http.Error: the text and a line end."""
+    return plain(f"{text}\n", status)
+
+
+def not_found_page() -> PageReply:
+    return failure("404 page not found", 404)
+
+
+def json_document(document: Any, status: int = 200, headers: Sequence[tuple[str, str]] = ()) -> PageReply:
+    return PageReply(json_bytes(document) + b"\n", status, JSON, headers)
+
+
+def refusal(error: ApiError) -> PageReply:
+    """A Status object, as API servers refuse."""
+    return json_document(error.status(), error.code)
+
 
 # ---- /statusz and /flagz: a text for people, and versioned documents (KEP-4827, KEP-4828) for clients that name the
 # kind.

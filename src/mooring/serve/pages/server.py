@@ -13,14 +13,12 @@ import msgspec
 
 from mooring.api.api_errors import ApiError, forbidden, request_entity_too_large, timeout
 from mooring.kit.bounded_reading import read_body
-from mooring.kit.http_shell import HttpShell
+from mooring.kit.http_shell import HttpShell, is_own_origin
 from mooring.kit.listener import ConnectionLimits
 from mooring.kit.logs import Log
-from mooring.kit.same_origin import is_own_origin
 from mooring.kit.shown_text import quoted, whole_characters
 from mooring.serve.pages.access import Caller, RequestAuthorizer, ReviewFailed, certified_user, is_loopback
-from mooring.serve.pages.answers import PageReply, PageRequest, failure, refusal
-from mooring.serve.pages.pages import Pages
+from mooring.serve.pages.pages import PageReply, PageRequest, Pages, failure, refusal
 
 if TYPE_CHECKING:
     from aiohttp import web

@@ -14,7 +14,7 @@ from mooring.api.api_errors import ApiError
 from mooring.apiclient.client import ApiClient
 from mooring.apiclient.connection_settings import server_context, show_pair, trust_authorities
 from mooring.apiclient.credentials import CredentialsError, KeyPair
-from mooring.apiclient.request_errors import Unanswered
+from mooring.apiclient.http_requests import Unanswered
 from mooring.kit.bounded_reading import read_file
 from mooring.kit.clock import Clock
 from mooring.kit.logs import Log

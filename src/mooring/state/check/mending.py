@@ -15,8 +15,7 @@ from mooring.model.storage import PersistentVolume, PersistentVolumeClaim
 from mooring.scheduler.core import Core
 from mooring.scheduler.inputs import ObjectAdded, ObjectRemoved, ObjectUpdated
 from mooring.scheduler.scheduler import Scheduler
-from mooring.state.check.found_difference import KINDS, DifferenceKind, StateDifference
-from mooring.state.check.object_differences import UNCONFIRMED, object_of
+from mooring.state.check.object_differences import KINDS, UNCONFIRMED, DifferenceKind, StateDifference, object_of
 
 Outcome = tuple[StateDifference, Exception | None]
 """A difference, and why it could not be mended; None: it was."""

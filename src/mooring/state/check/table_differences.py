@@ -17,7 +17,7 @@ from mooring.model.label_set import LabelSet
 from mooring.model.node import Node
 from mooring.model.pod import Pod
 from mooring.model.storage import PersistentVolume
-from mooring.state.check.found_difference import (
+from mooring.state.check.object_differences import (
     BATCH,
     DifferenceKind,
     Findings,
@@ -26,8 +26,8 @@ from mooring.state.check.found_difference import (
     cut,
     in_batches,
     in_codes_of,
+    version_of,
 )
-from mooring.state.check.object_differences import version_of
 
 # ---- Compares counts of pods: by selector, by label set and by the affinity terms that pods carry.
 

@@ -22,8 +22,7 @@ from mooring.model.pod_spec import PodSpec
 from mooring.model.storage import CLASS_ANNOTATION
 from mooring.model.volumes import BIND_COMPLETED, BOUND_BY_CONTROLLER, MIGRATED_PLUGINS, SELECTED_NODE
 from mooring.plugins.devices.device_claims import MARK as EXTENDED_CLAIM
-from mooring.rules.claims_of_pods import POD_CLAIM_NAME
-from mooring.rules.volume_rules import DEFAULT_CLASS
+from mooring.rules.claims_and_volumes import DEFAULT_CLASS, POD_CLAIM_NAME
 from mooring.scheduler import inputs
 
 # ---- Objects as they may be written to a recording: annotations that neither Mooring nor a plugin reads are replaced

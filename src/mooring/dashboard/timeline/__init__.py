@@ -1,1 +1,0 @@
-"""A recording as a cluster at a moment that moves."""

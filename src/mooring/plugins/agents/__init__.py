@@ -1,1 +1,0 @@
-"""Policies outside of Mooring as plugins: trained agents, and what they see of the cluster."""
