@@ -253,3 +253,14 @@ def test_a_change_of_a_node_beside_others_is_one_of_the_cluster() -> None:
         ("uncordon+tolerate", ["ReplicaSet default/p"]),
         ("uncordon+remove-taint", []),
     ]
+
+
+def test_a_pod_that_waits_for_another_pending_pod_is_counted_with_it() -> None:
+    """The pod is decided first and wants to be near one that comes later: events of the queue wake it."""
+    term = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "db"}}}
+    near = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    pods = [a_pod("a-near", affinity=near, labels={"app": "web"}), a_pod("b-db", labels={"app": "db"})]
+    answer = asked(a_node("n"), *pods)
+    assert (answer.pending, answer.fitting, answer.is_settled) == (2, 2, True)
+    placed = mooring.load([a_node("n"), *pods]).simulate().to_dict()["pods"]
+    assert [each["node"] for each in placed] == ["n", "n"]
