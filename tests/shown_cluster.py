@@ -19,6 +19,7 @@ from mooring.dashboard.time_line import RecordedTimeLine, RecordingSource
 from mooring.drivers.simulated_driver import START_NS
 from mooring.inputs.arrivals import arrivals_of
 from mooring.kit.clock import VirtualClock, in_seconds
+from mooring.kit.version import VERSION
 from mooring.model.meta import KubeObject
 from mooring.model.node import Node
 from mooring.model.pod import Pod
@@ -139,7 +140,7 @@ def recorded_parts(directory: Path, count: int, pods: list[dict[str, Any]]) -> D
     known = list(nodes(count, Random(count)))
     record_day(directory, known, arrivals_of(pods, known), seed=None, until_s=120)
     line = RecordedTimeLine(read_decisions([only_run(directory)]))
-    return DashboardParts(RecordingSource("replay", line), "0.2.0", timeline=line)
+    return DashboardParts(RecordingSource("replay", line), VERSION, timeline=line)
 
 
 @dataclass(frozen=True)

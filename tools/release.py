@@ -87,6 +87,13 @@ def section_of(changelog: str, title: str) -> str | None:
     return None if found is None else found[2].strip() + "\n"
 
 
+def left_out(changelog: str) -> str:
+    """A warning about changes that the notes of a released version leave out; empty if there are none."""
+    if section_of(changelog, VERSION) is None or not (section_of(changelog, "Unreleased") or "").strip():
+        return ""
+    return f"CHANGELOG.md has changes under Unreleased, which the notes of {VERSION} leave out"
+
+
 # ---- archives
 
 
@@ -247,8 +254,9 @@ def main() -> None:
     for name, content in made.items():
         (options.out / name).write_bytes(content)
     (options.out / "SHA256SUMS").write_bytes(checksums(options.out))
-    if not repository:
-        print(NO_OWNER, file=sys.stderr)
+    for warning in (left_out(changelog), "" if repository else NO_OWNER):
+        if warning:
+            print(warning, file=sys.stderr)
     print(f"{options.out}: {len(list(options.out.iterdir()))} files of mooring {VERSION}")
 
 

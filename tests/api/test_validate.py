@@ -181,7 +181,7 @@ CONTAINERS: list[Any] = [
     ),
     pytest.param(
         {"ports": [{"containerPort": 1, "protocol": "QUIC"}]},
-        'ports[0].protocol: Unsupported value: "QUIC": supported values: TCP, UDP, SCTP',
+        'ports[0].protocol: Unsupported value: "QUIC": supported values: SCTP, TCP, UDP',
         id="a protocol",
     ),
     pytest.param(
@@ -225,7 +225,7 @@ SPECS: list[Any] = [
     pytest.param({"containers": []}, "containers: Required value: one container or more", id="no containers"),
     pytest.param(
         {"initContainers": [{"name": "c"}]},
-        'containers[0].name: Duplicate value: "c"',
+        'initContainers[0].name: Duplicate value: "c"',
         id="a container name used twice",
     ),
     pytest.param(

@@ -380,6 +380,7 @@ OTHERS: dict[str, tuple[tuple[str, str, str], JsonObject, JsonObject]] = {
             "spec": {
                 "type": "ClusterIP",
                 "sessionAffinity": "None",
+                "internalTrafficPolicy": "Cluster",
                 "ports": [{"port": 80, "protocol": "TCP", "targetPort": 80}],
             }
         },

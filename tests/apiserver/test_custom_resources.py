@@ -479,14 +479,32 @@ def test_patches() -> None:
 def test_status_and_scale() -> None:
     api = an_api_with_widget()
     status = {"conditions": [{"type": "Ready", "status": "True"}], "replicas": 1, "selector": "app=w"}
-    made = ask(api, "PUT", f"{W}/status", a_widget(color="red") | {"status": status}).body
+    held = ask(api, "GET", W).body
+    made = ask(api, "PUT", f"{W}/status", held | {"spec": {"color": "red"}, "status": status}).body
     assert (made["spec"]["color"], made["status"], made["metadata"]["generation"]) == ("green", status, 1)
     scale = ask(api, "GET", f"{W}/scale").body
     assert (scale["spec"], scale["status"]) == ({"replicas": 1}, {"replicas": 1, "selector": "app=w"})
     ask(api, "PUT", f"{W}/scale", scale | {"spec": {"replicas": 3}})
-    made = ask(api, "PUT", W, a_widget(replicas=4)).body
+    held = ask(api, "GET", W).body
+    why = "metadata.resourceVersion: Invalid value: 0: must be specified for an update"
+    assert message(api, "PUT", W, a_widget(replicas=4)) == f'widgets.example.com "w" is invalid: {why}'
+    made = ask(api, "PUT", W, held | {"spec": a_widget(replicas=4)["spec"]}).body
     assert (made["spec"]["replicas"], made["status"], made["metadata"]["generation"]) == (4, status, 3)
     assert "spec.replicas in body should be less than" in message(api, "PUT", f"{W}/scale", {"spec": {"replicas": 99}})
+
+
+@pytest.mark.parametrize(
+    ("field", "why"),
+    [
+        (".spec.nowhere", "does not refer to a valid field"),
+        (".spec.tags", "must point to a field of type string, boolean or integer."),
+    ],
+)
+def test_a_field_that_cannot_be_selected(field: str, why: str) -> None:
+    wrong = a_definition(versions=[a_version(selectableFields=[{"jsonPath": field}])])
+    assert f'.selectableFields[0].jsonPath: Invalid value: "{field}": {why}' in message(
+        an_api(), "POST", DEFINITIONS, wrong
+    )
 
 
 # ---- reading

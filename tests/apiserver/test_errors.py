@@ -107,8 +107,8 @@ OTHERS: list[tuple[str, ApiError, int, str, str]] = [
     ),
     (
         "a method that the resource does not have",
-        errors.method_not_supported("bindings", "get"),
-        *(405, "MethodNotAllowed", 'get is not supported on resources of kind "bindings"'),
+        errors.method_not_allowed(),
+        *(405, "MethodNotAllowed", "the server does not allow this method on the requested resource"),
     ),
     (
         "no media type that the client takes",

@@ -13,6 +13,7 @@ from mooring.dashboard.questions.asked_cluster import AskedScheduler
 from mooring.dashboard.questions.child_questions import ChildQuestions
 from mooring.dashboard.serving.api_paths import DashboardParts
 from mooring.framework.config import default
+from mooring.kit.version import VERSION
 from shown_cluster import ShownCluster, ShownDashboard, recorded_parts, shown
 from watched_page import Opener, WatchedPage
 
@@ -33,7 +34,7 @@ SETTLED_MS = 8_000
 def dashboard() -> Iterator[ShownDashboard]:
     def parts() -> DashboardParts:
         source = ShownCluster(5000)
-        return DashboardParts(source, "0.2.0", ChildQuestions(source, lambda: AskedScheduler(default())))
+        return DashboardParts(source, VERSION, ChildQuestions(source, lambda: AskedScheduler(default())))
 
     with shown(parts) as dashboard:
         yield dashboard

@@ -82,6 +82,7 @@ def test_an_assistant_gets_the_answers_of_the_commands_and_reads_what_is_wrong(t
 
         for tool, arguments, problem in (
             ("explain", {"name": "nowhere"}, "nowhere"),
+            ("explain", {"pod": "shop/nowhere"}, "explain has no argument pod; it has name, namespace"),
             ("what_if", {"changes": [{"change": "burn", "value": "x"}]}, "a change (drain, cordon"),
             ("what_if", {"changes": [{"change": "apply", "value": "/etc/passwd"}]}, "objects as YAML"),
             ("what_if", {"changes": [{"change": "add-nodes", "value": "3=/etc/passwd"}]}, "the name of a node"),

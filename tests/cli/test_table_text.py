@@ -33,6 +33,21 @@ def test_the_widest_column_is_narrowed_and_takes_several_lines() -> None:
 CELLS = st.text("ab c", max_size=60).map(lambda text: " ".join(text.split()))
 
 
+def test_a_name_stays_whole_where_a_column_with_shorter_words_can_be_narrowed() -> None:
+    rows = [
+        ("NodeUnschedulable", "node(s) were unschedulable"),
+        ("TaintToleration", "node(s) had untolerated taint(s)"),
+    ]
+    assert format_table(("PLUGIN", "REASON"), rows, 37) == [
+        "PLUGIN              REASON",
+        "NodeUnschedulable   node(s) were",
+        "                    unschedulable",
+        "TaintToleration     node(s) had",
+        "                    untolerated",
+        "                    taint(s)",
+    ]
+
+
 @given(st.lists(st.tuples(CELLS, CELLS, CELLS), min_size=1, max_size=5), st.integers(3 * LEAST_WIDTH + 6, 120))
 def test_no_line_is_wider_than_the_terminal_and_no_word_is_lost(rows: list[tuple[str, ...]], most: int) -> None:
     lines = format_table(("A", "B", "C"), rows, most)

@@ -4,14 +4,17 @@ from collections import Counter
 from typing import Any
 from unittest import mock
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from build import a_node
+from build import a_node, a_pod
 from mooring.cluster.cache import check_table
+from mooring.cluster.cluster import Cluster
 from mooring.cluster.tallies.carried_terms import KINDS, CarriedTerms, TermsAbout
 from mooring.model.label_set import label_set_of
+from mooring.model.pod import Pod
 from pods_with_terms import NAMESPACES, PREFERRED, REQUIRED, STEPS, VALUES, PodsWithTerms, a_term
 
 
@@ -196,3 +199,20 @@ def test_what_is_remembered_of_label_sets_is_bounded(most: int) -> None:
     for number in range(50):
         assert len(terms.about(label_set_of("blue", {"app": f"a{number}"}), {}, 0).concerns) == 3
     assert len(terms._about) == max(most // (terms.LABEL_SET + 3), 1)
+
+
+def test_new_labels_of_a_pod_leave_its_terms_where_they_are() -> None:
+    """A bind that is confirmed gives a pod the topology labels of its node, which change nothing about its terms."""
+    cluster = Cluster()
+    cluster.nodes.put_node(a_node("n"))
+    anti = {"requiredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": "host", "labelSelector": {}}]}
+    pod = a_pod("p", affinity={"podAntiAffinity": anti}, labels={"app": "a"})
+    cluster.nodes.place(pod.with_node("n"), "n")
+    terms = cluster.nodes.tallies.terms
+    version, carried = terms.version, dict(terms.carried)
+    metadata = msgspec.structs.replace(pod.metadata, labels={"app": "a", "zone": "z"})
+    seen = Pod(metadata=metadata, spec=pod.spec, status=pod.status).with_node("n")
+    assert cluster.nodes.exchange(seen)
+    assert (terms.version, terms.carried) == (version, carried) and len(carried) == 1
+    assert [*cluster.nodes.tallies.label_sets()] == [seen.label_set]
+    assert check_table(cluster.nodes) == []

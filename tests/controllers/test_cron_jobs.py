@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from mooring.controllers.workloads.cron_jobs import ScheduleError, parse_schedule
 from mooring.kit.clock import NS_PER_S
+from mooring.rules.cron_schedule import ScheduleError, parse_schedule
 from workload_stage import Stage, a_template
 
 

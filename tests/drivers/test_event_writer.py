@@ -13,7 +13,7 @@ from mooring.api.api_errors import ApiError
 from mooring.apiclient.credentials import CredentialsError
 from mooring.apiclient.http_requests import ConnectionRefused
 from mooring.drivers import event_writer
-from mooring.drivers.event_writer import IDLE_NS, EventWriter
+from mooring.drivers.event_writer import HELD_S, IDLE_NS, MAX_HELD, EventWriter
 from mooring.framework.contract.intents import Record
 from mooring.kit.clock import NS_PER_S, VirtualClock
 from recording_server import Time
@@ -233,6 +233,72 @@ def test_a_queue_that_grows_gets_more_senders(recorded: int, under_way: int, mon
         await stage.rest()
         assert len(stage.sink.written) == under_way
         stage.writer.halt()
+
+    run(main())
+
+
+@pytest.mark.parametrize(
+    ("recorded", "after_s", "are_sent"),
+    [
+        pytest.param(20, 0.0, False, id="they wait"),
+        pytest.param(20, HELD_S - 0.1, False, id="not for long"),
+        pytest.param(20, HELD_S, True, id="the first of them has waited long enough"),
+        pytest.param(MAX_HELD - 1, 0.0, False, id="many wait"),
+        pytest.param(MAX_HELD, 0.0, True, id="they are too many to wait"),
+    ],
+)
+def test_events_wait_while_other_writes_have_precedence(recorded: int, after_s: float, are_sent: bool) -> None:
+    async def main() -> None:
+        stage = Stage()
+        stage.writer.yield_to(lambda: True)
+        for number in range(recorded):
+            stage.record(f"p{number}")
+        await stage.rest()
+        stage.time.now_s = after_s
+        stage.writer.go_on()
+        await stage.rest()
+        assert bool(stage.sink.written) == are_sent
+        stage.writer.halt()
+
+    run(main())
+
+
+def test_events_that_were_held_are_sent_in_their_order_when_the_other_writes_are_over() -> None:
+    async def main() -> None:
+        stage, has_precedence = Stage(), [True]
+        stage.writer.yield_to(lambda: has_precedence[0])
+        for number in range(10):
+            stage.record(f"p{number}")
+        await stage.rest()
+        assert stage.sink.written == []
+        has_precedence[0] = False
+        stage.writer.go_on()
+        await stage.rest()
+        assert stage.sink.written == [f"POST p{number}" for number in range(10)]
+
+    run(main())
+
+
+def test_senders_at_work_stop_for_writes_with_precedence() -> None:
+    async def main() -> None:
+        stage = Stage()
+        stage.writer.yield_to(lambda: len(stage.sink.written) >= 3)
+        for number in range(10):
+            stage.record(f"p{number}")
+        await stage.rest()
+        assert stage.sink.written == ["POST p0", "POST p1", "POST p2"]
+
+    run(main())
+
+
+def test_closing_sends_events_that_are_held() -> None:
+    async def main() -> None:
+        stage = Stage()
+        stage.writer.yield_to(lambda: True)
+        for number in range(10):
+            stage.record(f"p{number}")
+        await stage.writer.close()
+        assert len(stage.sink.written) == 10
 
     run(main())
 

@@ -480,6 +480,35 @@ def test_an_answer_that_the_scheduler_fails_on_stops_no_other_bind(
     assert record.getMessage() == "the answer to the bind of default/p0 failed unexpectedly"
 
 
+@pytest.mark.parametrize("is_refused", [False, True], ids=["bound", "refused"])
+def test_events_are_written_after_binds_that_wait_for_a_connection(
+    is_refused: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def main() -> None:
+        monkeypatch.setattr(binder, "BINDERS", 2)
+        async with a_stage() as stage:
+            under_way, bind = asyncio.Semaphore(0), stage.server.bind
+
+            async def slowly(pod: Pod, node_name: str) -> None:
+                await under_way.acquire()
+                await bind(pod, node_name)
+
+            stage.server.bind = slowly  # type: ignore[method-assign]
+            if is_refused:
+                stage.server.faults["bind p3"] = [ApiError(403, "Forbidden", "no")]
+            stage.shows(*(pod(f"p{number}", cpu="10m") for number in range(5)))
+            written = []
+            for _ in range(5):
+                await stage.rest()
+                written.append(len(stage.server.events))
+                under_way.release()
+            assert written == [0, 0, 0, 0, 4], "the third answer leaves two binds, the fourth one"
+            await stage.rest()
+            assert len(stage.server.events) == 5
+
+    run(main())
+
+
 def test_what_was_said_of_a_pod_reaches_the_server_before_its_bind() -> None:
     async def main() -> None:
         async with a_stage(cpu="1") as stage:

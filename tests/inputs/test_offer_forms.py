@@ -209,8 +209,12 @@ def test_node_groups_of_cluster_autoscaler_have_a_node_as_template(tmp_path: Pat
         (a_pool(weight=1000), "NodePool default: spec.weight: Invalid value: 1000: must be from 1 to 100"),
         (a_pool(limits={"cpu": "lots"}), 'spec.limits[cpu]: Invalid value: "lots": must be a quantity'),
         ("[1, 2", "column "),
+        (
+            "name;price;cpu;memory\nm5;0,1;4;16Gi\n",
+            "the columns of a table must be separated by commas, and fractions written with a point",
+        ),
     ],
-    ids=["a price", "a quantity", "an operator", "a weight", "a limit", "broken text"],
+    ids=["a price", "a quantity", "an operator", "a weight", "a limit", "broken text", "a table with semicolons"],
 )
 def test_problems_name_file_line_and_field(tmp_path: Path, content: Any, told: str) -> None:
     file = written(tmp_path, "f.json" if not isinstance(content, str) else "f.yaml", content)
@@ -219,6 +223,13 @@ def test_problems_name_file_line_and_field(tmp_path: Path, content: Any, told: s
     (line,) = str(caught.value).splitlines()
     assert line.startswith(f"{file}:") and told in line
     assert int(line.removeprefix(f"{file}:").partition(":")[0]) >= 1
+
+
+def test_prices_alone_are_no_offers(tmp_path: Path) -> None:
+    file = tmp_path / "opencost.csv"
+    file.write_text("InstanceType,InstanceIDField,InstanceID,MarketPriceHourly\ngeneral,metadata.name,n-1,0.5\n")
+    with pytest.raises(InputError, match="^there are prices, but no offers that they are for: add a file with offers"):
+        read(str(file))
 
 
 def test_a_pool_that_allows_nothing_is_said() -> None:

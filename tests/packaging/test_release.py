@@ -134,6 +134,15 @@ def test_a_release_without_a_section_or_with_another_version_is_refused() -> Non
     release.check_version(VERSION, (ROOT / "CHANGELOG.md").read_text())
 
 
+def test_changes_that_the_notes_leave_out_are_told() -> None:
+    released = f"## {VERSION} - 2026-01-01\n\n- a\n"
+    assert release.left_out(f"# Changelog\n\n## Unreleased\n\n- b\n\n{released}") == (
+        f"CHANGELOG.md has changes under Unreleased, which the notes of {VERSION} leave out"
+    )
+    assert release.left_out(f"# Changelog\n\n## Unreleased\n\n{released}") == ""
+    assert release.left_out("# Changelog\n\n## Unreleased\n\n- b\n") == ""  # which are the notes
+
+
 def test_checksums_are_read_by_sha256sum(made: dict[str, bytes], tmp_path: Path) -> None:
     for name in ("RELEASE_NOTES.md", "mooring.krew.yaml"):
         (tmp_path / name).write_bytes(made[name])

@@ -15,7 +15,7 @@ def a_room(requests: list[int], limit: int, most_pods: int = 9) -> Room:
     column = np.array(requests, np.int64)[:, None]
     zeros = np.zeros_like(column)
     count = np.array([len(requests)])
-    return Room([column.cumsum(0)], [np.array([limit])], np.array([most_pods]), zeros, zeros, count)
+    return Room(column.cumsum(0)[None], np.array([[limit]]), np.array([most_pods]), zeros, zeros, count)
 
 
 @pytest.mark.parametrize(

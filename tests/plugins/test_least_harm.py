@@ -30,7 +30,7 @@ from mooring.framework.contract.status import final
 from mooring.framework.kept.prepared import CrowdedBook
 from mooring.model.pod import Pod
 from mooring.model.workloads import PodDisruptionBudget
-from mooring.plugins.preemption import default_preemption
+from mooring.plugins.preemption import default_preemption, least_harm
 from mooring.plugins.preemption.default_preemption import DefaultPreemption
 from mooring.plugins.preemption.kept_dry_run import KeptDryRun
 from mooring.plugins.preemption.kept_harm import NONE_FITS, Room, can_stay, harm_after, victim_positions
@@ -299,8 +299,9 @@ def compare(world: World, pod: Pod, kept: DefaultPreemption) -> None:
     assert said(found) == said(plain)
     if not isinstance(found, NoFit) or found.failure is None:
         return
-    for plugin in (kept, a_plugin()):
-        answer = plugin.post_filter(found.failure)
+    for plugin, first_rows in ((kept, least_harm.FIRST_ROWS), (a_plugin(), 1), (a_plugin(), 2)):
+        with mock.patch.multiple(least_harm, FIRST_ROWS=first_rows, MORE_ROWS=2):  # in several steps
+            answer = plugin.post_filter(found.failure)
         assert answer == choice if choice is not None else isinstance(answer, NoRoom)
         if choice is None:
             with mock.patch.object(default_preemption, "sums_decide", lambda *_: None):  # so all nodes are searched
@@ -360,10 +361,10 @@ def a_room(rows: list[Any]) -> Room:
             priority[slot, place] = each
             for sums, request in zip(held, requests, strict=True):
                 sums[slot, place] = request
-    limits = [np.array([row[i] for row in rows], np.int64) for i in (1, 2)]
+    limits = np.array([[row[i] for row in rows] for i in (1, 2)], np.int64)
     count = np.array([len(pods) for pods, *_ in rows], np.int64)
     most = np.array([row[3] for row in rows], np.int64)
-    return Room([sums.cumsum(0) for sums in held], limits, most, priority, np.zeros_like(priority), count)
+    return Room(np.array(held).cumsum(1), limits, most, priority, np.zeros_like(priority), count)
 
 
 def plainly_kept(pods: list[Any], limits: tuple[int, int], most: int) -> tuple[int, list[int]] | None:
@@ -386,7 +387,7 @@ def test_who_stays_is_what_a_plain_loop_says(rows: list[Any]) -> None:
     for pods, *_ in rows:
         pods.sort(key=lambda pod: -pod[0])
     room = a_room(rows)
-    staying = can_stay(room.held, room.limits, room.most_pods, len(room.priority)).tolist()
+    staying = can_stay(room.held, room.limits, room.most_pods).tolist()
     for place, (pods, one, other, most) in enumerate(rows):
         plain = plainly_kept(pods, (one, other), most)
         if plain is None:

@@ -40,6 +40,8 @@ test("long text is cut with an ellipsis, and never inside a character", () => {
   assert.equal(cut("longer", 5), "long…");
   assert.equal(cut("😀😀😀", 3), "😀😀😀");
   assert.equal(cut("😀😀😀😀", 3), "😀😀…");
+  assert.equal(cut("shop/cart-with-a-long-name-5d8f7-x2b9k", 20, 11), "shop/car…5d8f7-x2b9k");
+  assert.equal(cut("shop/cart-x2b9k", 20, 11), "shop/cart-x2b9k");
 });
 
 test("counts have their noun", () => {

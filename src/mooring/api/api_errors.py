@@ -174,9 +174,14 @@ def forbidden(resource: str, name: str, why: str, group: str = "") -> ApiError:
     return ApiError(403, "Forbidden", message, StatusDetails(name, group, resource))
 
 
-def method_not_supported(resource: str, action: str, group: str = "") -> ApiError:
-    message = f"{action} is not supported on resources of kind {quoted(_qualified(resource, group))}"
-    return ApiError(405, "MethodNotAllowed", message, StatusDetails(group=group, kind=resource))
+def method_not_allowed() -> ApiError:
+    message = "the server does not allow this method on the requested resource"
+    return ApiError(405, "MethodNotAllowed", message, StatusDetails())
+
+
+def no_such_resource() -> ApiError:
+    """The refusal of a path below a group and version that the server has."""
+    return ApiError(404, "NotFound", "the server could not find the requested resource", StatusDetails())
 
 
 def not_acceptable(offered: Sequence[str]) -> ApiError:
@@ -263,6 +268,10 @@ def field_unsupported(field: str, value: object, supported: Sequence[str]) -> Ca
 
 def field_duplicate(field: str, value: object) -> Cause:
     return _fault("FieldValueDuplicate", f"Duplicate value: {_shown(value)}", field)
+
+
+def field_not_found(field: str, value: object, detail: str = "") -> Cause:
+    return _fault("FieldValueNotFound", f"Not found: {_shown(value)}", field, detail)
 
 
 def field_too_many(field: str, count: str, detail: str) -> Cause:

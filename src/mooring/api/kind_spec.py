@@ -172,6 +172,8 @@ AGE = Column("Age", ago("metadata.creationTimestamp"))
 
 PLAIN = (NAME, AGE)
 
+TEMPLATE = ("spec", "template")
+"""Where most workloads have the template of their pods."""
 POD_SPEC = "spec.template.spec"
 """The path at which a workload has the spec of its pods."""
 
@@ -348,8 +350,8 @@ class KindSpec:
     """Defaults of plain fields at the top level that are missing or an empty text."""
     spec_defaults: Mapping[str, Any] = field(default_factory=dict)
     """Defaults of plain fields of `spec` that are missing or an empty text."""
-    has_pod_template: bool = False
-    """Whether `spec.template` is a pod template, which the server defaults like a pod."""
+    pod_template: tuple[str, ...] = ()
+    """The path of the pod template, which the server defaults and checks like a pod; empty for kinds without one."""
     complete: Callable[[JsonObject], None] | None = None
     """Further defaulting, in place; the server calls it at creation and at every update."""
     completes_status: bool = False

@@ -8,7 +8,7 @@ The kinds that one server serves are those of Kubernetes, and those of the Custo
 
 import random
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from mooring.api.api_errors import already_exists, bad_request, conflict, forbidden, not_found
 from mooring.api.json_objects import MAX_OBJECT_BYTES, JsonObject, at, check_size, size_of
@@ -115,6 +115,9 @@ class Requester:
 
     manager: str = ""
     is_dry_run: bool = False
+    is_client: bool = False
+    """Whether the form of its objects is checked as well. Objects that the cluster starts with, such as those of a dump
+    without images, and those of controllers are taken as they are."""
 
     def writer(self, resource: KindSpec, now: str, subresource: str) -> FieldWriter:
         """How the write is recorded in managedFields."""
@@ -213,11 +216,13 @@ class ResourceApi:
         now = self.now()
         if resource.definition:
             self._check_not_ending(resource)
-        if resource is POD and not by.manager:
+        if resource is POD and not by.is_client:
             made = self.templates.another(namespace, item, now, self.new_uid, self.random_suffix)
             if made is not None:
                 return made
-        made = admit.prepare_create(resource, namespace, item, self.lookups, now, self.new_uid, self.random_suffix)
+        made = admit.prepare_create(
+            *(resource, namespace, item, self.lookups, now, self.new_uid, self.random_suffix), by.is_client
+        )
         if resource is NODE and self.taints_new_nodes:
             spec = made.setdefault("spec", {})
             spec["taints"] = [*spec.get("taints", ()), dict(NOT_READY_TAINT)]
@@ -226,7 +231,7 @@ class ResourceApi:
             allocate(made, self.store.all(resource.storage))
         if by.manager:
             return _recorded(None, made, by.writer(resource, now, ""))
-        if resource is POD:
+        if resource is POD and not by.is_client:
             self.templates.remember(namespace, item, made)
         return made
 
@@ -254,7 +259,7 @@ class ResourceApi:
         Raises ApiError.
         """
         old = self.get(resource, namespace, name)
-        made = self._prepare_change(resource, old, change(old), subresource)
+        made = self._prepare_change(resource, old, change(old), subresource, by)
         if by.manager:
             made = _recorded(old, made, by.writer(resource, self.now(), subresource))
         return self._put(resource, namespace, name, made, by)
@@ -280,10 +285,10 @@ class ResourceApi:
             if wanted.get("metadata", {}).get("resourceVersion"):
                 raise conflict(resource.plural, name, group=resource.group)
             wanted = {**wanted, "metadata": {**wanted.get("metadata", {}), "name": name}}
-            return self.create(resource, namespace, wanted, Requester(is_dry_run=by.is_dry_run)), True
+            return self.create(resource, namespace, wanted, replace(by, manager="")), True
         old = shown_form(resource, found)
         new = apply_configuration(old, configuration, writer, force)
-        made = self._prepare_change(resource, old, new, subresource)
+        made = self._prepare_change(resource, old, new, subresource, by)
         held = new.get("metadata", {}).get("managedFields")
         made = {**made, "metadata": {**made["metadata"], **({"managedFields": held} if held else {})}}
         return self._put(resource, namespace, name, made, by), False
@@ -304,7 +309,9 @@ class ResourceApi:
         too much."""
         return self.store.update(resource.storage, _key_of(resource, item), {**item, "spec": spec})
 
-    def _prepare_change(self, resource: KindSpec, old: JsonObject, new: JsonObject, subresource: str) -> JsonObject:
+    def _prepare_change(
+        self, resource: KindSpec, old: JsonObject, new: JsonObject, subresource: str, by: Requester
+    ) -> JsonObject:
         """A changed object, admitted by the rules of the object, of its status, or of one part."""
         meta = old["metadata"]
         _check_names(resource, meta.get("namespace", ""), meta["name"], new)
@@ -314,7 +321,7 @@ class ResourceApi:
         if subresource:
             made = self._prepare_part(resource, old, new, subresource)
         else:
-            made = admit.prepare_update(resource, old, new, self.lookups)
+            made = admit.prepare_update(resource, old, new, self.lookups, by.is_client)
         self.quotas.check_change(resource, old, made, subresource)
         return made
 
@@ -358,6 +365,7 @@ class ResourceApi:
     ) -> tuple[JsonObject, bool]:
         """Delete an object, or begin to. Returns its last content and whether it is gone."""
         how = how or Deletion()
+        object_meta.check_mortal(resource, name)
         old = self.get(resource, namespace, name)
         object_meta.check_preconditions(resource, old, how)
         made = object_meta.ending(resource, old, how, self.clock.now_ns())

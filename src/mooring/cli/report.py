@@ -79,7 +79,7 @@ def format_table(headers: Sequence[str], rows: Iterable[Sequence[object]], most:
     their widths count. In a table that is wider than `most`, the widest columns are narrowed, and their cells take several
     lines."""
     lines = [[shown(str(cell)) for cell in row] for row in (headers, *rows)]
-    widths = _narrowed([max(len(line[i]) for line in lines) for i in range(len(headers))], most)
+    widths = _narrowed([*zip(*lines, strict=True)], most)
     return [
         _GAP.join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
         for cells in lines
@@ -87,15 +87,28 @@ def format_table(headers: Sequence[str], rows: Iterable[Sequence[object]], most:
     ]
 
 
-def _narrowed(widths: Sequence[int], most: int | None) -> list[int]:
-    """The widths of columns that fit together, as far as the least width allows it."""
+def _narrowed(columns: Sequence[Sequence[str]], most: int | None) -> list[int]:
+    """The widths of columns that fit together, as far as the least width allows it. Names stay whole where there is room: a
+    column with shorter words is narrowed instead."""
+    widths = [max(map(len, column)) for column in columns]
     room = sum(widths) if most is None else most - len(_GAP) * (len(widths) - 1)
     if sum(widths) <= room:
-        return [*widths]
+        return widths
+    least = [min(width, max(LEAST_WIDTH, _longest_word(column))) for width, column in zip(widths, columns, strict=True)]
+    if sum(least) > room:
+        least = [min(width, LEAST_WIDTH) for width in widths]
     limit = min(max(widths, default=0), max(room, LEAST_WIDTH))  # a cell may have megabytes
-    while limit > LEAST_WIDTH and sum(min(width, limit) for width in widths) > room:
+    while limit > LEAST_WIDTH and sum(_limited(widths, least, limit)) > room:
         limit -= 1
-    return [min(width, limit) for width in widths]
+    return _limited(widths, least, limit)
+
+
+def _limited(widths: Sequence[int], least: Sequence[int], limit: int) -> list[int]:
+    return [min(width, max(limit, low)) for width, low in zip(widths, least, strict=True)]
+
+
+def _longest_word(column: Sequence[str]) -> int:
+    return max((len(word) for cell in column for word in cell.split()), default=0)
 
 
 def _wrapped(cells: Sequence[str], widths: Sequence[int]) -> Iterator[Sequence[str]]:

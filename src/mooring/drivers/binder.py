@@ -91,6 +91,10 @@ class Binder:
         """Drop what is not under way: this instance lost the lease."""
         self._to_bind.clear()
 
+    def has_all_at_work(self) -> bool:
+        """Whether as many binds are under way as there are connections, so that another write delays them."""
+        return self.under_way >= BINDERS
+
     def queue(self, intent: Bind) -> None:
         """Have a binder carry it out; alone if a patch of the pod's status is under way, which comes first."""
         self.under_way += 1

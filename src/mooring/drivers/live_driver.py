@@ -67,6 +67,7 @@ class LiveDriver(IntentDriver):
         self._news = asyncio.Event()
         self._tasks = TaskSet(self._finished)
         self._binder = Binder(writer, statuses, self._timing, scheduler.pods.get, self._tasks.start, self._answer)
+        events.yield_to(self._binder.has_all_at_work)
         self._room = MAX_BINDS
         """Attempts are made while there are fewer binds than this."""
         self._victims: dict[str, list[Evict]] = {}
@@ -188,6 +189,8 @@ class LiveDriver(IntentDriver):
             self._news.set()
         self.scheduler.handle(BindAnswered(intent.pod, outcome.fault, outcome.elsewhere))
         self.carry_out()
+        if not self._binder.has_all_at_work():
+            self._events.go_on()  # with those that were held for binds, whatever became of these
         if self._binder.under_way < self._room and self.scheduler.has_work():
             self._news.set()
 

@@ -77,7 +77,15 @@ dns_1035_faults = _form(_DNS_1035, 63, _rule(_DNS_1035_RULE, "'my-name',  or 'ab
 label_value_faults = _form(_VALUE, 63, _rule(_VALUE_RULE, "'MyValue',  or 'my_value',  or '12345'", _VALUE))
 """The faults of the value of a label."""
 
+_PERCENT = "[0-9]+%"
+_PERCENT_RULE = _rule(
+    "a valid percent string must be a numeric string followed by an ending '%'", "'1%',  or '93%'", _PERCENT
+)
+
 _name = re.compile(_NAME)
+_port_name = re.compile("[-a-z0-9]+")
+_letter = re.compile("[a-z]")
+_percent = re.compile(_PERCENT)
 _subdomain = re.compile(_SUBDOMAIN)
 _config_key = re.compile(_CONFIG_KEY)
 
@@ -117,6 +125,32 @@ def config_key_faults(text: str) -> list[str]:
     elif text.startswith(".."):
         faults.append("must not start with '..'")
     return faults
+
+
+def path_segment_faults(text: str) -> list[str]:
+    """The faults of a name of which nothing is asked but that it can be a part of a path."""
+    if text in (".", ".."):
+        return [f"may not be '{text}'"]
+    return [f"may not contain '{character}'" for character in "/%" if character in text]
+
+
+def port_name_faults(text: str) -> list[str]:
+    """The faults of the name of a container port: a service name of RFC 6335."""
+    faults = ["must be no more than 15 characters"] if len(text) > 15 else []
+    if not _port_name.fullmatch(text):
+        faults.append("must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)")
+    if not _letter.search(text):
+        faults.append("must contain at least one letter (a-z)")
+    if "--" in text:
+        faults.append("must not contain consecutive hyphens")
+    if text.startswith("-") or text.endswith("-"):
+        faults.append("must not begin or end with a hyphen")
+    return faults
+
+
+def percent_faults(text: str) -> list[str]:
+    """The faults of a share such as `25%`."""
+    return [] if _percent.fullmatch(text) else [_PERCENT_RULE]
 
 
 def is_qualified_name(text: str) -> bool:

@@ -122,6 +122,7 @@ def _kind(definition: str, spec: JsonObject, names: JsonObject, version: JsonObj
         complete=partial(fill_defaults, schema),
         completes_status=True,
         has_generation=True,
+        needs_version=True,
         new_faults=new_faults,
         change_faults=change_faults,
         status_faults=change_faults,

@@ -50,6 +50,8 @@ def complete_pod(pod: JsonObject) -> None:
 def complete_pod_spec(spec: JsonObject) -> None:
     """Default what pods and pod templates share."""
     fill(spec, _SPEC)
+    if spec["terminationGracePeriodSeconds"] < 0:
+        spec["terminationGracePeriodSeconds"] = 1  # Parity: the shortest there is
     spec.setdefault("securityContext", {})
     if spec.get("serviceAccountName"):
         spec["serviceAccount"] = spec["serviceAccountName"]

@@ -322,7 +322,8 @@ def measure_with_queue(text: bytes) -> Figures:
         if isinstance(item, Pod) and not item.spec.node_name:
             item.shape.work_out()
             _ = item.label_set
-            waiting[item.key] = item.with_version("1")
+            pod = item.with_version("1")
+            waiting[pod.key] = pod
         else:
             driver.create(item)
 

@@ -42,7 +42,7 @@ function NodeBody({ node }: { node: NodeDetail }) {
         { title: "Free", numeric: true, cell: (resource) => resource.free },
         { title: "Requested", numeric: true, cell: (resource) => resource.requested },
         { title: "Allocatable", numeric: true, cell: (resource) => resource.allocatable },
-        { title: "Used", cell: (resource) => <Meter share={resource.share} /> },
+        { title: "Full", cell: (resource) => <Meter share={resource.share} /> },
       ]} />
       {node.price !== null && <p>The node costs {money(node.price, node.priceUnit)} an hour.</p>}
       <h3>Taints</h3>

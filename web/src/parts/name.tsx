@@ -8,18 +8,21 @@ import type { PodRef } from "../api/types.ts";
 
 /** Names of so many letters stay on one line. */
 const SHORT = 22;
+/** The end of a name that is always shown: the hash of a ReplicaSet and the letters of a pod, or the number of a node. */
+const TAIL = 17;
 
 interface CutProps {
   text: string;
   limit?: number;
+  tail?: number;
   href?: string;
   className?: string;
 }
 
-export function Text({ text, limit = 48, href, className }: CutProps) {
+export function Text({ text, limit = 48, tail = 0, href, className }: CutProps) {
   const [open, setOpen] = useState(false);
   const whole = visible(text);
-  const short = cut(whole, limit);
+  const short = cut(whole, limit, tail);
   const shown = open ? whole : short;
   const body = href ? <a href={href}><bdi>{shown || "(empty)"}</bdi></a> : <bdi>{shown}</bdi>;
   return (
@@ -35,11 +38,11 @@ export function Text({ text, limit = 48, href, className }: CutProps) {
 }
 
 export function NodeLink({ name, limit = 40 }: { name: string; limit?: number }) {
-  return name ? <Text text={name} limit={limit} href={linkTo("cluster", "node", name)} /> : <span>–</span>;
+  return name ? <Text text={name} limit={limit} tail={TAIL} href={linkTo("cluster", "node", name)} /> : <span>–</span>;
 }
 
 export function PodLink({ pod, limit = 56 }: { pod: PodRef; limit?: number }) {
-  return <Text text={`${pod.namespace}/${pod.name}`} limit={limit} href={linkTo("pod", pod.namespace, pod.name)} />;
+  return <Text text={`${pod.namespace}/${pod.name}`} limit={limit} tail={TAIL} href={linkTo("pod", pod.namespace, pod.name)} />;
 }
 
 /** A pod that an answer names as namespace/name. */

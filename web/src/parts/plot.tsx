@@ -29,7 +29,7 @@ function optionsOf(props: PlotProps, width: number, colours: readonly string[]):
   return {
     width,
     height: props.height ?? 200,
-    padding: [6, 12, 0, 0],
+    padding: [6, 28, 0, 0], // half of the last time on the axis
     legend: { show: false },
     cursor: { y: false, points: { size: 6 } },
     scales: { y: { range: (_plot, _low, high) => [0, high ? high * 1.08 : 1] } },

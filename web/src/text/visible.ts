@@ -19,10 +19,15 @@ export function visible(text: string): string {
   return few.replace(HIDDEN, codeOf);
 }
 
-/** At most `limit` characters, the last one an ellipsis where something is cut; never half of a surrogate pair. */
-export function cut(text: string, limit: number): string {
+/**
+ * At most `limit` characters, with an ellipsis where something is cut; never half of a surrogate pair. The last `tail` characters stay: names
+ * of the pods of one workload differ at the end only.
+ */
+export function cut(text: string, limit: number, tail = 0): string {
   const characters = text.length <= limit ? null : [...text];
-  return characters === null || characters.length <= limit ? text : `${characters.slice(0, limit - 1).join("")}…`;
+  if (characters === null || characters.length <= limit) return text;
+  const end = tail > 0 ? characters.slice(-tail) : [];
+  return `${characters.slice(0, limit - 1 - end.length).join("")}…${end.join("")}`;
 }
 
 export function plural(count: number, one: string, many = `${one}s`): string {

@@ -66,9 +66,10 @@ class PendingShape:
         return self.pods[0]
 
     @property
-    def owners(self) -> list[str]:
-        """The owner; of pods without a controller each is its own."""
-        return [self.owner] if self.owner else [f"Pod {pod.key}" for pod in self.pods]
+    def called(self) -> str:
+        """The owner, or the pods where there is none."""
+        alone = f"Pod {self.first.key}" if len(self.pods) == 1 else f"{len(self.pods):,} pods such as {self.first.key}"
+        return self.owner or alone
 
 
 @dataclass(slots=True)
@@ -177,7 +178,7 @@ def count_change(
     more = after.total - before.total
     if more <= 0:
         return None
-    owners = sorted({owner for place in forms for owner in shapes[place].owners})
+    owners = sorted({shapes[place].called for place in forms})
     cure = change.cure
     return CountedChange(cure.kind, cure.change, owners, more, after.is_least, cure.shown_cost)
 
@@ -220,7 +221,7 @@ def explain_pending(
         len(asked.pods),
         before.total + sum(len(each.pods) for each, _, settled in grouped if settled),
         _reasons(verdicts, trials),
-        [*_groups(verdicts, loaded.taken_at), *(each for each, _, _ in grouped)],
+        [*_groups(verdicts, before, loaded.taken_at), *(each for each, _, _ in grouped)],
         missing=asked.missing(),
     )
     known = replace(
@@ -336,23 +337,27 @@ def _reasons(verdicts: Iterable[_Verdict], trials: Counterfactual) -> list[Pendi
     ]
 
 
-def _groups(verdicts: Iterable[_Verdict], taken_at: str) -> list[PendingOwner]:
-    """The pods of each owner that are pending for the same reason."""
-    found: dict[tuple[str, str, str], list[_Verdict]] = {}
-    for verdict in verdicts:
+def _groups(verdicts: Iterable[_Verdict], placed: PlacedCount, taken_at: str) -> list[PendingOwner]:
+    """The pods of each owner that are pending for the same reason. `placed` counts by the same shapes as the verdicts."""
+    found: dict[tuple[str, str, str], list[tuple[_Verdict, int]]] = {}
+    for verdict, fitting in zip(verdicts, placed.by_shape, strict=True):
         key = (verdict.shape.owner, verdict.shape.first.namespace, verdict.message)
-        found.setdefault(key, []).append(verdict)
+        found.setdefault(key, []).append((verdict, fitting))
     return [
-        _group(owner, [pod for each in alike for pod in each.shape.pods], alike[0].node, message, taken_at)
+        _group(
+            *(owner, [pod for each, _ in alike for pod in each.shape.pods], alike[0][0].node, message, taken_at),
+            sum(fitting for _, fitting in alike),
+        )
         for (owner, _, message), alike in found.items()
     ]
 
 
-def _group(owner: str, pods: Sequence[Pod], node: str, message: str, taken_at: str) -> PendingOwner:
+def _group(owner: str, pods: Sequence[Pod], node: str, message: str, taken_at: str, fitting: int) -> PendingOwner:
     created = [pod.metadata.creation_timestamp for pod in pods if pod.metadata.creation_timestamp]
     oldest = min(created, default="")
     return PendingOwner(
-        owner, pods[0].namespace, node, message, oldest, _passed_s(oldest, taken_at), [pod.key for pod in pods]
+        *(owner, pods[0].namespace, node, message, oldest, _passed_s(oldest, taken_at), [pod.key for pod in pods]),
+        fitting,
     )
 
 
@@ -377,7 +382,8 @@ def _of_group(
         for cure in answer.cures[:1]
         if not cure.victims
     ]
-    return _group(owner, pods, node, message, loaded.taken_at), changes, answer.is_settled
+    fitting = len(pods) if answer.is_settled else 0
+    return _group(owner, pods, node, message, loaded.taken_at, fitting), changes, answer.is_settled
 
 
 # ---- what would help

@@ -51,6 +51,8 @@ class PendingOwner(Form, frozen=True):
     """For how long the oldest pod has been pending; null where the input does not say when it was read."""
     pods: Sequence[str]
     """namespace/name of the pods, the oldest first."""
+    fitting: Annotated[Count, ADDED]
+    """How many of the pods get a node now, where all pending pods are placed one after the other."""
 
     @property
     def shown_owner(self) -> str:
@@ -65,6 +67,15 @@ class PendingOwner(Form, frozen=True):
         if self.longest_s is not None:
             return human_duration(int(self.longest_s))
         return f"since {self.oldest}" if self.oldest else "-"
+
+    @property
+    def shown_reason(self) -> str:
+        """Where the pods would go now, or why they have no node."""
+        if not self.node:
+            return self.message
+        if self.fitting == len(self.pods):
+            return f"would go to {self.node} now"
+        return f"{self.fitting:,} of {len(self.pods):,} would get a node now; alone, the first would go to {self.node}"
 
 
 class CountedChange(Form, frozen=True):
@@ -256,5 +267,4 @@ def _pods(number: int) -> str:
 
 
 def _group_row(group: PendingOwner) -> tuple[object, ...]:
-    reason = f"would go to {group.node} now" if group.node else group.message
-    return f"{len(group.pods):,}", group.shown_time, group.shown_owner, reason
+    return f"{len(group.pods):,}", group.shown_time, group.shown_owner, group.shown_reason

@@ -10,7 +10,7 @@ import msgspec
 
 from mooring.answers.plan.offers import NodeOffer
 from mooring.answers.plan.trials import OfferedNodes
-from mooring.answers.trial.changing_cluster import ChangingCluster, objects_of, why_pending
+from mooring.answers.trial.changing_cluster import ChangingCluster, objects_of, why_pending, without_preemption
 from mooring.answers.trial.changing_nodes import copy_daemons, sync_daemons
 from mooring.answers.trial.counterfactual import with_spec
 from mooring.inputs.loaded_cluster import LoadedCluster
@@ -68,7 +68,7 @@ class Verdict:
     """The outcome of new nodes under the scheduler."""
 
     pending: dict[str, str]
-    """The pods that it leaves pending, by key, and why."""
+    """The pods that it leaves pending, by key, and why: not that they preempt nobody, which is the plan's own condition."""
     pods_on: dict[str, int]
     """How many of the pods go to each new node."""
     loaded: LoadedCluster
@@ -91,6 +91,6 @@ def judge(loaded: LoadedCluster, steps: Sequence[Sequence[tuple[OfferedNodes, Se
                     cluster.driver.create(item)
                 daemons[name] = len(pods)
         cluster.settle()
-    pending = {pod.key: why_pending(cluster, pod.key) for pod in pending_in(cluster)}
+    pending = {pod.key: without_preemption(why_pending(cluster, pod.key)) for pod in pending_in(cluster)}
     pods_on = {name: len(cluster.pods_on(name)) - own for name, own in daemons.items()}
     return Verdict(pending, pods_on, objects_of(cluster))

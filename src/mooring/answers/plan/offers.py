@@ -47,6 +47,8 @@ from mooring.model.node import Node
 MAX_OFFERS = 500
 MAX_LIMIT = 100_000
 """How many nodes of one offer a plan may have."""
+_NO_OFFER = "there is no offer in it; write at least one"
+_ONLY_PRICES = "there are prices, but no offers that they are for: add a file with offers, NodePools or node groups"
 _FORM = "a list of offers, or one under `offers:`"
 
 Offered = Source | Written | Sequence[Source | Written]
@@ -114,7 +116,7 @@ def read_all_offers(
     if sources.problems or reader.problems:
         raise InputError([*sources.problems, *reader.problems])
     if not found and not sources.notes:
-        raise InputError([Problem("", "there is no offer in it; write at least one")])
+        raise InputError([Problem("", _ONLY_PRICES if sources.prices else _NO_OFFER)])
     return found, sources.notes
 
 
@@ -144,7 +146,7 @@ def _listed(written: Any) -> list[Any]:
     if not isinstance(written, list | tuple):
         raise InputError([Problem("", show(written), _FORM)])
     if not written:
-        raise InputError([Problem("", "there is no offer in it; write at least one")])
+        raise InputError([Problem("", _NO_OFFER)])
     if len(written) > MAX_OFFERS:
         raise InputError([Problem("", f"{len(written)} offers; write at most {MAX_OFFERS}")])
     return list(written)

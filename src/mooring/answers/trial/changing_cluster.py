@@ -383,3 +383,8 @@ def why_pending(cluster: ChangingCluster, key: str) -> str:
         return held_back[1]
     condition = typed_condition(pod.status.conditions, POD_SCHEDULED)
     return (condition.message if condition is not None else None) or "it was not attempted"
+
+
+def without_preemption(message: str) -> str:
+    """The message of a pending pod without its sentence about preemption, which says little where nobody may be evicted."""
+    return message.partition(" preemption: ")[0].strip()

@@ -22,6 +22,7 @@ from mooring.answers.trial.changing_cluster import (
     NamedPod,
     PreemptedPod,
     why_pending,
+    without_preemption,
 )
 from mooring.answers.trial.group_trials import spread_of
 from mooring.answers.trial.node_prices import ClusterCost
@@ -332,7 +333,7 @@ class WhatIf(ClusterAnswer):
 
     def _pod_rows(self) -> Iterator[tuple[object, ...]]:
         """The rows of pods, those that need attention first. A line of a group stands for its pods."""
-        yield from ((*group.row(), _short(group.message)) for group in self.groups)
+        yield from ((*group.row(), without_preemption(group.message)) for group in self.groups)
         yield from self.pod_changes(pods_in(self.groups))
 
     def _listed_pods(self) -> list[tuple[object, ...]]:
@@ -345,7 +346,7 @@ class WhatIf(ClusterAnswer):
         alone = [each for each in self.pending if each.key not in in_groups]
         for pending in sorted(alone, key=lambda each: (each.was_pending, each.key)):
             change = "still pending" if pending.was_pending else "pending"
-            yield pending.key, change, pending.node, "", _short(pending.message)
+            yield pending.key, change, pending.node, "", without_preemption(pending.message)
         for blocked in self.blocked:
             yield blocked.key, "blocked", blocked.node, blocked.node, f"{blocked.budget}: {blocked.message}"
         for gone in sorted(self.gone, key=lambda each: each.is_wanted):
@@ -468,8 +469,3 @@ def _by_workload(cluster: ChangingCluster, **entries: Sequence[NamedPod]) -> dic
 def _groups(before: Mapping[str, GroupUse], after: Mapping[str, GroupUse]) -> list[GroupUseChangeForm]:
     pairs = paired(before, after).items()
     return [GroupUseChangeForm(name, old.published(), new.published()) for name, (old, new) in pairs]
-
-
-def _short(message: str) -> str:
-    """The message without what preemption says; the data has all of it."""
-    return message.partition(" preemption: ")[0].strip()

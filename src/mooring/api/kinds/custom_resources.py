@@ -184,6 +184,8 @@ def _served_faults(version: JsonObject, path: str) -> Iterator[Cause]:
         if not _PLAIN_PATH.fullmatch(selectable["jsonPath"]) or selectable["jsonPath"].startswith(".metadata."):
             why = "must be a simple json path starting with ., and not point to fields in metadata"
             yield field_invalid(f"{path}.selectableFields[{i}].jsonPath", selectable["jsonPath"], why)
+        elif why := _unselectable(at(version, "schema.openAPIV3Schema"), selectable["jsonPath"]):
+            yield field_invalid(f"{path}.selectableFields[{i}].jsonPath", selectable["jsonPath"], why)
     scale = at(version, "subresources.scale", {})
     for key, roots in (
         ("specReplicas", ("spec",)),
@@ -196,6 +198,19 @@ def _served_faults(version: JsonObject, path: str) -> Iterator[Cause]:
             under = " or ".join(f".{root}" for root in roots)
             why = f"should be a json path under {'either ' if len(roots) > 1 else ''}{under}"
             yield field_invalid(f"{path}.subresources.scale.{key}Path", place, why)
+
+
+def _unselectable(schema: object, path: str) -> str:
+    """Why objects cannot be selected by the field; empty if they can."""
+    for name in path.removeprefix(".").split("."):
+        properties = schema.get("properties") if isinstance(schema, dict) else None
+        schema = properties.get(name) if isinstance(properties, dict) else None
+    if not isinstance(schema, dict):
+        return "does not refer to a valid field"
+    if schema.get("type") in ("string", "boolean", "integer"):
+        return ""
+    allowed = "Enum string fields and strings with formats are allowed."
+    return f"must point to a field of type string, boolean or integer. {allowed}"
 
 
 def stored_version_faults(old: JsonObject, new: JsonObject) -> list[Cause]:

@@ -31,7 +31,7 @@ from mooring.api.kind_spec import (
     wide,
 )
 from mooring.api.validation import field_rules as rules
-from mooring.api.validation.field_rules import named
+from mooring.api.validation.field_rules import amount, named
 from mooring.api.validation.problem import Problems
 from mooring.model.meta import MAX_INT64
 from mooring.model.names import config_key_faults, qualified_name_faults
@@ -164,7 +164,28 @@ LIMIT_RANGE = KindSpec(
     complete=_complete_limit_range,
 )
 
-RESOURCE_QUOTA = KindSpec("", "v1", "resourcequotas", "ResourceQuota", True, ("quota",), subresources=("status",))
+_SCOPES = (
+    *("Terminating", "NotTerminating", "BestEffort", "NotBestEffort", "PriorityClass", "CrossNamespacePodAffinity"),
+    "VolumeAttributesClass",
+)
+
+
+def _quota_faults(quota: JsonObject) -> list[Cause]:
+    spec = quota.get("spec") or {}
+    amounts = {name: amount(text) for name, text in (spec.get("hard") or {}).items()}
+    why = "must be greater than or equal to 0"
+    negative = [name for name, nano in amounts.items() if nano is not None and nano < 0]
+    found = [field_invalid(f"spec.hard[{name}]", spec["hard"][name], why) for name in negative]
+    scopes = spec.get("scopes") or []
+    unknown = any(scope not in _SCOPES for scope in scopes)
+    return [*found, *([field_invalid("spec.scopes", scopes, "unsupported scope")] if unknown else [])]
+
+
+RESOURCE_QUOTA = KindSpec(
+    *("", "v1", "resourcequotas", "ResourceQuota", True, ("quota",)),
+    subresources=("status",),
+    faults=_quota_faults,
+)
 
 
 _NODE_INFO = (

@@ -15,6 +15,7 @@ from mooring.api.kind_spec import (
     NONE,
     OF_METADATA,
     POD_SPEC,
+    TEMPLATE,
     UNSET,
     Cell,
     Column,
@@ -48,6 +49,8 @@ _NETWORKING = ("networking.k8s.io", "v1")
 
 
 def _complete_service(service: JsonObject) -> None:
+    if service["spec"].get("type") != "ExternalName":
+        fill(service["spec"], {"internalTrafficPolicy": "Cluster"})
     for port in service["spec"].get("ports", ()):
         fill(port, {"protocol": "TCP", "targetPort": port.get("port", 0)})
 
@@ -95,11 +98,28 @@ SERVICE = KindSpec(
     ),
 )
 
+
+def _complete_network_policy(policy: JsonObject) -> None:
+    """A policy is about what comes in, and about what goes out if it has rules for that."""
+    spec = policy.setdefault("spec", {})
+    if not spec.get("policyTypes"):
+        spec["policyTypes"] = ["Ingress", *(["Egress"] if spec.get("egress") else [])]
+
+
 ENDPOINTS = KindSpec("", "v1", "endpoints", "Endpoints", True, ("ep",))
 ENDPOINT_SLICE = KindSpec("discovery.k8s.io", "v1", "endpointslices", "EndpointSlice")
-INGRESS = KindSpec(*_NETWORKING, "ingresses", "Ingress", True, ("ing",), subresources=("status",))
+INGRESS = KindSpec(
+    *(*_NETWORKING, "ingresses", "Ingress", True, ("ing",)),
+    subresources=("status",),
+    has_generation=True,
+    new_status={"loadBalancer": {}},
+)
 INGRESS_CLASS = KindSpec(*_NETWORKING, "ingressclasses", "IngressClass", False)
-NETWORK_POLICY = KindSpec(*_NETWORKING, "networkpolicies", "NetworkPolicy", True, ("netpol",))
+NETWORK_POLICY = KindSpec(
+    *(*_NETWORKING, "networkpolicies", "NetworkPolicy", True, ("netpol",)),
+    has_generation=True,
+    complete=_complete_network_policy,
+)
 
 
 _SCALED = ("status", "scale")
@@ -114,11 +134,21 @@ def _complete_update(where: str, rolling: Mapping[str, Any], workload: JsonObjec
         fill(strategy.setdefault("rollingUpdate", {}), rolling)
 
 
+def _complete_stateful_set(workload: JsonObject) -> None:
+    _complete_update("updateStrategy", {"partition": 0, "maxUnavailable": 1}, workload)
+    retention = workload["spec"].setdefault("persistentVolumeClaimRetentionPolicy", {})
+    fill(retention, {"whenDeleted": "Retain", "whenScaled": "Retain"})
+
+
 def _complete_replication_controller(controller: JsonObject) -> None:
     """A ReplicationController without a selector selects the labels of its template."""
     labels = controller["spec"]["template"]["metadata"].get("labels")
     if labels:
         controller["spec"].setdefault("selector", dict(labels))
+
+
+def _complete_cron_job(cron_job: JsonObject) -> None:
+    cron_job["spec"]["jobTemplate"].setdefault("metadata", {})
 
 
 def _complete_job(job: JsonObject) -> None:
@@ -165,7 +195,7 @@ DEPLOYMENT = KindSpec(
     struct=Workload,
     makes_pods=True,
     spec_defaults={"replicas": 1, "revisionHistoryLimit": 10, "progressDeadlineSeconds": 600},
-    has_pod_template=True,
+    pod_template=TEMPLATE,
     complete=partial(_complete_update, "strategy", {"maxUnavailable": "25%", "maxSurge": "25%"}),
     has_generation=True,
     fixed=("spec.selector",),
@@ -184,7 +214,7 @@ REPLICA_SET = KindSpec(
     makes_pods=True,
     watch=Watch(),
     spec_defaults={"replicas": 1},
-    has_pod_template=True,
+    pod_template=TEMPLATE,
     new_status={"replicas": 0},
     has_generation=True,
     fixed=("spec.selector",),
@@ -198,10 +228,11 @@ STATEFUL_SET = KindSpec(
     makes_pods=True,
     watch=Watch(),
     spec_defaults={"replicas": 1, "revisionHistoryLimit": 10, "podManagementPolicy": "OrderedReady"},
-    has_pod_template=True,
-    complete=partial(_complete_update, "updateStrategy", {"partition": 0}),
+    pod_template=TEMPLATE,
+    complete=_complete_stateful_set,
     new_status={"replicas": 0, "availableReplicas": 0},
     has_generation=True,
+    fixed=("spec.selector", "spec.volumeClaimTemplates", "spec.serviceName", "spec.podManagementPolicy"),
     columns=(NAME, _READY, AGE, *template_columns(POD_SPEC)),
 )
 
@@ -210,7 +241,7 @@ DAEMON_SET = KindSpec(
     struct=Workload,
     makes_pods=True,
     spec_defaults={"revisionHistoryLimit": 10},
-    has_pod_template=True,
+    pod_template=TEMPLATE,
     complete=partial(_complete_update, "updateStrategy", {"maxUnavailable": 1, "maxSurge": 0}),
     new_status={
         "currentNumberScheduled": 0,
@@ -242,7 +273,7 @@ REPLICATION_CONTROLLER = KindSpec(
     makes_pods=True,
     watch=Watch(),
     spec_defaults={"replicas": 1},
-    has_pod_template=True,
+    pod_template=TEMPLATE,
     complete=_complete_replication_controller,
     new_status={"replicas": 0},
     has_generation=True,
@@ -259,9 +290,10 @@ JOB = KindSpec(
         "backoffLimit": 6,
         "completionMode": "NonIndexed",
         "suspend": False,
+        "manualSelector": False,
         "podReplacementPolicy": "TerminatingOrFailed",
     },
-    has_pod_template=True,
+    pod_template=TEMPLATE,
     complete=_complete_job,
     has_generation=True,
     faults=job_faults,
@@ -281,6 +313,8 @@ CRON_JOB = KindSpec(
         "successfulJobsHistoryLimit": 3,
         "failedJobsHistoryLimit": 1,
     },
+    pod_template=("spec", "jobTemplate", *TEMPLATE),
+    complete=_complete_cron_job,
     has_generation=True,
     columns=(
         NAME,

@@ -178,7 +178,7 @@ def resources(path: str, written: ResourceRequirements | None) -> Problems:
     """Requests and limits of a container."""
     if written is None:
         return
-    for part, group in (("requests", written.requests), ("limits", written.limits)):
+    for part, group in (("limits", written.limits), ("requests", written.requests)):
         yield from quantities(f"{path}.{part}", group)
         for name in group or ():
             if name not in _NATIVE and "/" not in name and not name.startswith("hugepages-"):

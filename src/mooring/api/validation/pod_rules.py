@@ -83,8 +83,8 @@ def _placement(path: str, spec: pod_spec.PodSpec) -> Problems:
 def _containers(path: str, spec: pod_spec.PodSpec) -> Problems:
     """Names are unique over containers and init containers together."""
     yield from rules.required(f"{path}.containers", spec.containers, "one container or more")
-    placed = [(f"{path}.initContainers[{i}]", container) for i, container in enumerate(spec.init_containers or ())]
-    placed += [(f"{path}.containers[{i}]", container) for i, container in enumerate(spec.containers)]
+    placed = [(f"{path}.containers[{i}]", container) for i, container in enumerate(spec.containers)]
+    placed += [(f"{path}.initContainers[{i}]", container) for i, container in enumerate(spec.init_containers or ())]
     for place, container in placed:
         yield from _container(place, container, spec.host_network)
     names = ((f"{place}.name", container.name) for place, container in placed if container.name)
@@ -106,7 +106,7 @@ def _container(path: str, container: pod_spec.Container, host_network: bool) -> 
 def _port(path: str, port: pod_spec.ContainerPort, host_network: bool) -> Problems:
     yield from rules.in_range(f"{path}.containerPort", port.container_port, 1, 65535)
     yield from rules.in_range(f"{path}.hostPort", port.host_port, 0, 65535)
-    yield from one_of(f"{path}.protocol", port.protocol, ("TCP", "UDP", "SCTP"))
+    yield from one_of(f"{path}.protocol", port.protocol, ("SCTP", "TCP", "UDP"))
     if host_network and port.host_port not in (0, port.container_port):
         allowed = f"{port.container_port}, the container port, because hostNetwork is set"
         yield Problem(f"{path}.hostPort", show(port.host_port), allowed)

@@ -16,7 +16,7 @@ from typing import Any
 
 from mooring.api.api_errors import Cause, field_invalid
 from mooring.api.json_objects import JsonObject, fill, value_at
-from mooring.api.kind_spec import POD_SPEC, KindSpec
+from mooring.api.kind_spec import POD_SPEC, TEMPLATE, KindSpec
 from mooring.api.kinds.custom_resources import CUSTOM_RESOURCE_DEFINITION
 from mooring.api.kinds.devices import RESOURCE_CLAIM, RESOURCE_SLICE
 from mooring.api.kinds.nodes import LIMIT_RANGE, NAMESPACE, NODE, RUNTIME_CLASS
@@ -33,6 +33,7 @@ from mooring.apiserver.admission.faults import (
     status_gated_faults,
     unreadable_field,
 )
+from mooring.apiserver.admission.form_faults import form_faults
 from mooring.apiserver.admission.object_meta import Lookups
 from mooring.apiserver.admission.special_kinds import Special, special
 from mooring.apiserver.store import Store
@@ -137,6 +138,7 @@ def prepare_create(
     now: str,
     new_uid: Callable[[], str],
     random_suffix: Callable[[], str],
+    checks_form: bool = False,
 ) -> JsonObject:
     """A new object as it is to be stored. `now` is RFC 3339 in whole seconds, `namespace` is the one in the URL."""
     made = _readable(resource, item)
@@ -149,12 +151,15 @@ def prepare_create(
     _reset_status(resource, made)
     drop_gated(resource, {}, made, cluster.gates)
     own.admit(made, cluster, now)
-    faults = [*_new_faults(resource, made), *expression_faults(resource, {}, made, cluster.gates)]
+    faults = form_faults(resource, {}, made) if checks_form else []
+    faults += [*_new_faults(resource, made), *expression_faults(resource, {}, made, cluster.gates)]
     check_valid(resource, made, [*faults, *gated_faults(resource, {}, made, cluster)])
     return made
 
 
-def prepare_update(resource: KindSpec, old: JsonObject, new: JsonObject, cluster: Lookups) -> JsonObject:
+def prepare_update(
+    resource: KindSpec, old: JsonObject, new: JsonObject, cluster: Lookups, checks_form: bool = False
+) -> JsonObject:
     """An object that replaces `old`. What the server owns, the status included, is taken over from `old`."""
     made = _readable(resource, new)
     object_meta.keep_owned(resource, old, made)
@@ -163,6 +168,7 @@ def prepare_update(resource: KindSpec, old: JsonObject, new: JsonObject, cluster
     _keep_status(resource, old, made)
     drop_gated(resource, old, made, cluster.gates)
     faults = [*own.change(old, made, cluster), *_change_faults(resource, old, made)]
+    faults += form_faults(resource, old, made) if checks_form else []
     faults += expression_faults(resource, old, made, cluster.gates)
     check_valid(resource, made, [*faults, *gated_faults(resource, old, made, cluster)])
     object_meta.count_change(resource, old, made)
@@ -212,8 +218,10 @@ def _complete(resource: KindSpec, own: Special, item: JsonObject) -> None:
         fill(item, resource.defaults)
         if resource.spec_defaults:
             fill(item.setdefault("spec", {}), resource.spec_defaults)
-        if resource.has_pod_template:
-            template = item.setdefault("spec", {}).setdefault("template", {})
+        if resource.pod_template:
+            template = item
+            for field in resource.pod_template:
+                template = template.setdefault(field, {})
             template.setdefault("metadata", {})
             complete_pod_spec(template.setdefault("spec", {}))
         if resource.complete is not None:
@@ -429,7 +437,7 @@ _TEMPLATE_TREE = _tree_of(_OF_TEMPLATES)
 
 def drop_gated(resource: KindSpec, old: JsonObject, new: JsonObject, gates: Mapping[str, bool]) -> None:
     """Take the fields off an object whose gates are off, unless the stored object has them; `old` is empty for a new one."""
-    tree = _TREES.get(resource.storage) or (_TEMPLATE_TREE if resource.has_pod_template else ())
+    tree = _TREES.get(resource.storage) or (_TEMPLATE_TREE if resource.pod_template == TEMPLATE else ())
     found: Found = []
     _collect(new, tree, found)
     if not found:

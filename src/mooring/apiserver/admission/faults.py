@@ -25,6 +25,7 @@ from mooring.api.validate import validate
 from mooring.api.validation.field_rules import QUANTITY_FORM, amount
 from mooring.api.validation.group_rules import HIGHEST_USER_PRIORITY
 from mooring.api.validation.problem import AGAIN, CHOICES, NOTHING_THERE, TOO_MANY, Problem
+from mooring.apiserver.admission.fault_words import in_server_words
 from mooring.apiserver.admission.object_meta import Lookups, name_of
 from mooring.model.workloads import SYSTEM_PRIORITIES
 from mooring.rules.pod_admission import TOLERATION_OPERATORS, gated_operators
@@ -82,7 +83,7 @@ def _comparisons(
 def _spec_of_pods(resource: KindSpec) -> str:
     if resource is POD:
         return "spec"
-    return "spec.template.spec" if resource.has_pod_template else ""
+    return ".".join((*resource.pod_template, "spec")) if resource.pod_template else ""
 
 
 def _moved_volume(
@@ -159,17 +160,17 @@ def check_valid(resource: KindSpec, item: JsonObject, more: list[errors.Cause] |
     typed, problems = decode_as(resource.struct, item)
     if typed is not None:
         problems = validate(typed, resource.name_rule)
-    faults = [*(_cause(problem, item) for problem in problems), *(more or ())]
+    faults = [*(cause_of(problem, item) for problem in problems), *(more or ())]
     if faults:
         # Parity: whichever group an event is written to, its faults are those of the core kind.
         group = "" if is_event(resource) else resource.group
         raise errors.invalid(resource.kind, name_of(item), faults, group)
 
 
-def _cause(problem: Problem, item: JsonObject) -> errors.Cause:
+def cause_of(problem: Problem, item: JsonObject) -> errors.Cause:
     """One problem in the server's words. Rules with words of their own come first, then the general forms by what was
     found."""
-    for known in (_over_limit, _negative, _system_class, _user_priority, _both_budgets, _gated_node, _as_said):
+    for known in _KNOWN_RULES:
         found = known(problem, item)
         if found is not None:
             return found
@@ -276,6 +277,21 @@ def _as_said(problem: Problem, item: JsonObject) -> errors.Cause | None:
     if problem.allowed or not problem.found.startswith("Invalid value: "):
         return None
     return errors.Cause("FieldValueInvalid", problem.found, problem.path)
+
+
+def _of_selector(problem: Problem, item: JsonObject) -> errors.Cause | None:
+    """Parity: the server shows the labels that the selector does not match."""
+    if problem.path != "spec.template.metadata.labels" or not problem.found.startswith("labels that"):
+        return None
+    labels = at(item, problem.path, {})
+    return errors.field_invalid(problem.path, labels, "`selector` does not match template `labels`")
+
+
+_KNOWN_RULES = (
+    *(_over_limit, _negative, _system_class, _user_priority, _both_budgets, _gated_node, _of_selector),
+    *(in_server_words, _as_said),
+)
+"""Rules that have words of their own; the first that knows a problem answers."""
 
 
 # ---- CEL expressions that clients write into claims, templates and device classes: they must compile, have a type that fits,

@@ -203,6 +203,16 @@ class Deletion:
     version: str = ""
 
 
+_IMMORTAL = ("default", "kube-public", "kube-system")
+"""Namespaces that every cluster has."""
+
+
+def check_mortal(resource: KindSpec, name: str) -> None:
+    """Refuse to delete a namespace that every cluster has. Raises 403."""
+    if resource is NAMESPACE and name in _IMMORTAL:
+        raise errors.forbidden(resource.plural, name, "this namespace may not be deleted")
+
+
 def check_preconditions(resource: KindSpec, item: JsonObject, how: Deletion) -> None:
     """Refuse a deletion that names another uid or version than the object has. Raises 409."""
     meta = item["metadata"]

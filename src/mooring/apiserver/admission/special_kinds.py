@@ -207,6 +207,8 @@ def _admit_job(job: JsonObject, cluster: Lookups, now: str) -> None:
     uid, name = job["metadata"]["uid"], name_of(job)
     meta = spec["template"]["metadata"]
     meta["labels"] = {**meta.get("labels", {}), **job_labels(name, uid)}
+    # Parity: a job without labels has those of its template.
+    job["metadata"].setdefault("labels", dict(meta["labels"]))
     spec["selector"] = {"matchLabels": {"batch.kubernetes.io/controller-uid": uid}}
 
 

@@ -1,9 +1,10 @@
 """Dispatch of requests: finds what the path means and which function answers. A refusal is always a Status."""
 
+import re
 from collections.abc import Callable, Set
 from dataclasses import replace
 
-from mooring.api.api_errors import ApiError, method_not_supported
+from mooring.api.api_errors import ApiError, method_not_allowed, no_such_resource
 from mooring.api.json_objects import JsonObject
 from mooring.api.kinds import REQUESTS
 from mooring.api.kinds.pods import BINDING
@@ -37,6 +38,8 @@ STORAGE = frozenset(("etcd", "etcd-readiness"))
 _TEXT = "text/plain; charset=utf-8"
 OPEN_TO_ALL = (*(f"/{name}" for name in CHECKS), "/version")
 """Paths that a client can read without a token, as upstream allows it for probes."""
+_GROUP = re.compile(r"/(?:api|apis/[^/]+)(?=/[^/]+/.)")
+"""The path of a group, at the start of a path below one of its versions."""
 _PATHS = ["/api", "/apis", "/healthz", "/livez", openapi.V2_ROOT, openapi.ROOT, "/readyz", "/version"]
 """The paths that `/` lists."""
 
@@ -192,9 +195,6 @@ _PARTS: dict[str, dict[str, Handler]] = {
 }
 """Subresources that are not read and written like `status`."""
 
-_VERBS = {"GET": "get", "POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
-"""How a refusal names a method."""
-
 
 def answer(api: ResourceApi, request: Request, address: str = "", token: str = "") -> Answer | WatchResponse:
     """The answer to a request, also where that is a refusal. `address` is where clients reach the server, `token` is
@@ -221,7 +221,12 @@ def _page(api: ResourceApi, request: Request, address: str) -> Answer:
     """Pages besides resources: discovery, documents, health."""
     subresources.refuse_stream(request.path)
     found = document(api, request, address) if request.method in ("GET", "HEAD") else None
-    return found or Answer(404, "404 page not found\n", "text/plain; charset=utf-8")
+    if found is not None:
+        return found
+    group = _GROUP.match(request.path)
+    if group is not None and discovery.document(group[0], False, address, api.kinds.custom()) is not None:
+        raise no_such_resource()
+    return Answer(404, "404 page not found\n", _TEXT)
 
 
 def _handler(target: Target, request: Request) -> Handler:
@@ -234,7 +239,7 @@ def _handler(target: Target, request: Request) -> Handler:
     is_homeless = request.method == "POST" and target.resource.namespaced and not target.namespace
     is_bulk = request.method == "DELETE" and not target.name
     if handler is None or is_homeless or (is_bulk and "deletecollection" not in target.resource.verbs):
-        raise _unsupported(target, request)
+        raise method_not_allowed()
     if target.subresource != "log":  # which is text, whatever the client would rather have
         check_form_asked(request)
     return handler
@@ -250,12 +255,7 @@ def _without_prefix(api: ResourceApi, request: Request) -> Request:
 def _posted(api: ResourceApi, target: Target, request: Request, tokens: ServiceTokens) -> Answer:
     """Kinds that are only posted, and never stored: bindings and reviews."""
     if request.method != "POST" or target.name:
-        raise _unsupported(target, request)
+        raise method_not_allowed()
     if target.resource is BINDING:
         return subresources.post_binding(api, target, request)
     return review(target, request, tokens)
-
-
-def _unsupported(target: Target, request: Request) -> ApiError:
-    verb = _VERBS.get(request.method, request.method.lower())
-    return method_not_supported(target.resource.plural, verb, target.resource.group)

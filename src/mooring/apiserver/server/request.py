@@ -299,7 +299,7 @@ def by_whom(request: Request, kind: str = "PatchOptions", is_named: bool = False
         raise errors.invalid(kind, "", [errors.field_invalid("fieldManager", manager, why)], "meta.k8s.io")
     if not manager and not is_named:
         manager = request.user_agent.partition("/")[0][:_MANAGER_CHARS] or _UNKNOWN_MANAGER
-    return Requester(manager, dry_run == "All")
+    return Requester(manager, dry_run == "All", is_client=True)
 
 
 def check_not_forced(request: Request) -> None:

@@ -165,12 +165,13 @@ def scale_of(resource: KindSpec, item: JsonObject) -> JsonObject:
     """The Scale of a workload. Zero replicas are left out of its spec, as Go leaves them out."""
     metadata = {key: item["metadata"][key] for key in _SCALE_METADATA if key in item["metadata"]}
     paths, replicas = resource.scale, at(item, resource.scale.replicas)
+    selector = _scale_selector(resource, item)
     return {
         "kind": "Scale",
         "apiVersion": "autoscaling/v1",
         "metadata": metadata,
         "spec": {"replicas": replicas} if replicas else {},
-        "status": {"replicas": at(item, paths.current, 0), "selector": _scale_selector(resource, item)},
+        "status": {"replicas": at(item, paths.current, 0), **({"selector": selector} if selector else {})},
     }
 
 

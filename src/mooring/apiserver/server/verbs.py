@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from mooring.api import api_errors as errors
-from mooring.api.api_errors import ApiError, bad_request, unsupported_media_type
+from mooring.api.api_errors import ApiError, field_unsupported, invalid, unsupported_media_type
 from mooring.api.decode import decode
 from mooring.api.json_objects import (
     APPLY_PATCH,
@@ -185,8 +185,10 @@ def _decode(text: str, target: Target) -> tuple[int, Key]:
 # ---- `fieldValidation`: what the server says of fields that the kind does not have. The server never stores them.
 
 
-_CHOICES = ("Strict", "Warn", "Ignore")
-"""The policies that a client may ask for: an error, warnings (the default), or neither."""
+_CHOICES = ("", "Ignore", "Strict", "Warn")
+"""The policies that a client may ask for: neither, an error, or warnings, which is the default."""
+_OPTIONS = {"POST": "CreateOptions", "PUT": "UpdateOptions"}
+"""By method: what a refusal of a parameter says is invalid."""
 _BYTES_AS_TEXT = re.compile(rb'(?:memory|ephemeral-storage)"?\s*:\s*"?[0-9.]+[num.]')
 """Hot: hardly any body has such an amount, and to search for it takes microseconds."""
 Headers = list[tuple[str, str]]
@@ -266,11 +268,12 @@ def _checked(resource: KindSpec, item: JsonObject) -> JsonObject:
 
 
 def _policy(request: Request) -> str:
-    """The policy that the client asked for. Raises 400 for anything else."""
-    policy = request.query.get("fieldValidation") or "Warn"
+    """The policy that the client asked for. Raises 422 for anything else."""
+    policy = request.query.get("fieldValidation", "")
     if policy not in _CHOICES:
-        raise bad_request(f"fieldValidation: must be one of {', '.join(_CHOICES)}, not {policy!r}")
-    return policy
+        fault = field_unsupported("fieldValidation", policy, _CHOICES)
+        raise invalid(_OPTIONS.get(request.method, "PatchOptions"), "", [fault], "meta.k8s.io")
+    return policy or "Warn"
 
 
 def _odd_amounts(request: Request, resource: KindSpec, item: JsonObject) -> list[str]:
@@ -372,7 +375,8 @@ def delete_all(api: ResourceApi, target: Target, request: Request) -> Answer:
     """DELETE of the objects of a collection that a selector picks. An object that goes meanwhile does not matter."""
     how, by = deletion(request)
     selector = selector_of(target, request)
-    found = api.store.page(target.resource.storage, target.namespace, selector.matches)
+    limit = max(request.number("limit") or 0, 0)
+    found = api.store.page(target.resource.storage, target.namespace, selector.matches, limit)
     for item in found.items:
         metadata = item["metadata"]
         try:

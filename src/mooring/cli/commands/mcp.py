@@ -226,11 +226,26 @@ def mcp(source: ClusterSource, studies: Path | None) -> None:
     if "-" in source.sources:
         refuse("--from - cannot be used: standard input has the questions. Name a file")
     try:
-        from mcp.server import MCPServer
+        server = _server()
     except ImportError:
         refuse("mooring mcp needs the SDK of the Model Context Protocol: pip install 'mooring[mcp]'")
-    server = MCPServer("mooring", instructions=INSTRUCTIONS, version=VERSION, log_level="WARNING")
     with_tools(server, AssistantTools(_loader(source), studies)).run()
+
+
+def _server() -> "MCPServer[Any]":
+    """A server that refuses arguments that a tool does not have. The SDK ignores them, and an assistant that passes a name as
+    `pod` would take the answer about all pods for one about its own. Raises ImportError."""
+    from mcp.server import MCPServer
+    from mcp.server.mcpserver.exceptions import ToolError
+
+    class StrictServer(MCPServer[Any]):
+        async def call_tool(self, name: str, arguments: dict[str, Any], context: Any = None) -> Any:
+            known = {tool.name: tool.input_schema.get("properties", {}) for tool in await self.list_tools()}
+            if unknown := sorted(arguments.keys() - known.get(name, arguments).keys()):
+                raise ToolError(f"{name} has no argument {', '.join(unknown)}; it has {', '.join(known[name])}")
+            return await super().call_tool(name, arguments, context)
+
+    return StrictServer("mooring", instructions=INSTRUCTIONS, version=VERSION, log_level="WARNING")
 
 
 def with_tools(server: "MCPServer[Any]", tools: AssistantTools) -> "MCPServer[Any]":

@@ -45,6 +45,8 @@ class PodRanks:
         self.count: NDArray[np.int64] = np.zeros(nodes.capacity, np.int64)
         """How many pods a row has: the positions behind them are empty."""
         self.priority: NDArray[np.int64] = np.full((1, nodes.capacity), NO_POD, np.int64)
+        self.lowest: NDArray[np.int64] = np.full(nodes.capacity, NO_POD, np.int64)
+        """By row: the priority of its least important pod, NO_POD without pods."""
         self.start_ns: NDArray[np.int64] = np.zeros((1, nodes.capacity), np.int64)
         self.held: NDArray[np.int64] = np.zeros((len(nodes.amounts.requested), 1, nodes.capacity), np.int64)
         """By resource: what the pods of a row request up to and with the one in the position. With thousands of pods that
@@ -104,6 +106,7 @@ class PodRanks:
         self.count[rows] = counts
         # `row` and `position` are sorted by row, and within a row the places are 0, 1, 2, ... for its pods by importance.
         self.priority[position, row], self.start_ns[position, row] = priority[order], started[order]
+        self.lowest[rows] = np.where(counts > 0, self.priority[counts - 1, rows], NO_POD)
         for index, amounts in self._requests_of(pods).items():
             self.held[index][position, row] = amounts[order]
             self.held[index][:, rows] = self.held[index][:, rows].cumsum(axis=0)
@@ -140,6 +143,9 @@ class PodRanks:
             priority[:have, :capacity] = self.priority
             self.priority = priority
             self.count = _padded(self.count, shape[1:])
+            lowest = np.full(shape[1:], NO_POD, np.int64)
+            lowest[:capacity] = self.lowest
+            self.lowest = lowest
             self.start_ns = _padded(self.start_ns, shape)
             held = _padded(self.held, (resources, *shape))
             held[:, have:] = held[:, have - 1 : have]  # empty positions request nothing
@@ -153,6 +159,7 @@ class PodRanks:
         positions, book = len(self.priority), self.nodes.amounts.resource_book
         empty = positions - len(pods)
         self.count[row] = len(pods)
+        self.lowest[row] = pods[-1].priority if pods else NO_POD
         self.priority[:, row] = [pod.priority for pod in pods] + [NO_POD] * empty
         self.start_ns[:, row] = [start_ns(pod) for pod in pods] + [0] * empty
         requested = [pod.shape.held for pod in pods]

@@ -19,7 +19,7 @@ from mooring.cluster.columns.images import Images
 from mooring.cluster.columns.labels import LabelColumns, ValueColumn, grown
 from mooring.cluster.columns.order import NodeOrder
 from mooring.cluster.columns.ports import PortUse
-from mooring.cluster.columns.resource_amounts import Column, ResourceAmounts, Rows
+from mooring.cluster.columns.resource_amounts import Column, ResourceAmounts
 from mooring.cluster.tallies.tallies import PodTallies
 from mooring.model.node import Node, Taint
 from mooring.model.pod import Pod
@@ -28,17 +28,6 @@ from mooring.model.shape import PodShape
 _FIRST_CAPACITY = 64
 """Rows to begin with; the number doubles when they are used up."""
 _COLUMNS = ("alive", "allowed_pods", "pod_count", "unschedulable")
-
-FEW = 6
-"""Up to so many rows plain numbers are quicker than arrays."""
-
-
-def few_rows(rows: Rows) -> list[int] | None:
-    """The rows, if only few are meant.
-
-    Hot: after a pod was placed one row is touched, and for one row plain numbers take a fifth of what arrays take.
-    """
-    return rows.tolist() if not isinstance(rows, slice) and len(rows) <= FEW else None
 
 
 class ClusterError(Exception):
@@ -257,8 +246,7 @@ class NodeTable:
         confirmed. To count the pod anew took 13 µs more, and voided what is kept about the row: up to 0.1 ms a pod.
         """
         try:
-            self.tallies.add(old, row, -1)
-            self.tallies.add(new, row, 1)
+            self.tallies.relabel(old, new, row)
         except BaseException:
             self._count_anew(row)
             raise

@@ -103,6 +103,10 @@ class NominatedColumns:
         places = np.flatnonzero(chosen)
         return _added_up(self._row[places], self._requested[:, places])
 
+    def least_priority(self) -> int:
+        """The lowest priority of all of them. There must be one."""
+        return int(self._priority[: len(self._ids)].min())
+
     def _grow(self) -> None:
         capacity = max(2 * len(self._row), _FIRST_CAPACITY)
         more = capacity - len(self._row)
@@ -212,7 +216,8 @@ class NominatedLoad:
 
     def least_priority(self) -> int:
         """The lowest priority of a nominated pod. There must be one."""
-        return min(pod.priority for pods in self._on.values() for pod in pods.values())
+        self._settle_columns()
+        return self._columns.least_priority()
 
     def get(self, pod_id: str) -> Pod | None:
         """A nominated pod, as it was when it was nominated."""
@@ -245,13 +250,16 @@ class NominatedLoad:
 
     def crowd_from(self, priority: int, but: str | None = None) -> Crowd:
         """Sum the requests of the nominated pods of at least this priority, without the pod with the id `but`."""
-        there = ((name, pod) for name, pods in self._on.items() for pod in pods.values())
-        self._columns.settle(self._table_stamp(), self._nodes, there)
+        self._settle_columns()
         crowd = self._columns.crowd(priority, but)
         if len(crowd.rows) and crowd.pod_count.max() > _MAX_ADDED_UP:
             load = self._add_up(priority, but)
             return Crowd(crowd.rows, load.requested[:, crowd.rows], crowd.pod_count)
         return crowd
+
+    def _settle_columns(self) -> None:
+        there = ((name, pod) for name, pods in self._on.items() for pod in pods.values())
+        self._columns.settle(self._table_stamp(), self._nodes, there)
 
     def crowd_on(self, rows: Sequence[int], priority: int, but: str | None = None) -> Crowd | None:
         """`crowd_from` for a few rows; None: there are no such pods on them."""

@@ -181,6 +181,16 @@ class PodTallies:
         if pod.spec.volumes is not None and pod.shape.has_storage:
             self._count_storage(row, change)
 
+    def relabel(self, old: Pod, new: Pod, row: int) -> None:
+        """Count a pod with the labels of `new` instead of those of `old`. Both have the same shape.
+
+        Hot: terms and volumes follow from the shape. A pod with terms of its own would else take them along, and what is kept
+        about terms would be void with each bind that is confirmed.
+        """
+        self._census = None
+        self._count_label_set(old, row, -1)
+        self._count_label_set(new, row, 1)
+
     def _count_storage(self, row: int, change: int) -> None:
         count = self.with_storage.get(row, 0) + change
         if count:

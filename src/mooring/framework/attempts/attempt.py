@@ -37,7 +37,7 @@ from mooring.framework.kept.asking import (
     normalize,
     scoring,
 )
-from mooring.framework.kept.best_rows import MaskedTotals
+from mooring.framework.kept.best_rows import LEAST_ROWS, MaskedTotals
 from mooring.framework.kept.feasible import NARROWED_OUT, PASSED, FeasibleRows, First, with_value
 from mooring.framework.kept.memo import ASK, ShapeMemo
 from mooring.framework.kept.prepared import PreparedProfile, PrePoints
@@ -366,7 +366,7 @@ class Attempt(PrePoints):
             for part in parts[1:]:
                 totals = totals + part
             return ScoreCard(rows, totals, added=added)
-        if first is not None and kept_sum is kept:
+        if first is not None and kept_sum is kept and context.nodes.height > LEAST_ROWS:
             is_all = feasible.count == len(first)
             is_by_name = is_all and goes_by_name and context.nodes.is_named_by_row()
             best = self._memo.best_rows(context.nodes, kept, None if is_all else first, is_by_name)

@@ -78,9 +78,11 @@ class KeptAnswers:
                 return profile.forgetful_memo()
             self.clear()
             self._table = nodes
-        if self._in_use is not None:
-            self._in_use.note_bytes()
-        memo = self._in_use = self._find(profile, shape)
+        memo, before = self._find(profile, shape), self._in_use
+        if memo is not before:  # Hot: pods of one template come one after another
+            if before is not None:
+                before.note_bytes()
+            self._in_use = memo
         if self.byte_count.bytes > self.limit_bytes:
             self._size_limit()
             self._evict(memo)

@@ -16,7 +16,7 @@ import numpy as np
 
 from mooring.cluster.change_log import RowLog
 from mooring.cluster.columns.kernels import MAX_SCORE, Integers, weigh
-from mooring.cluster.nodes.table import NodeTable, few_rows
+from mooring.cluster.nodes.table import NodeTable
 from mooring.framework.contract.context import KeptValues, SchedulingContext
 from mooring.framework.contract.points import FilterPlugin, Plugin, Reads, Rows, ScorePlugin
 from mooring.framework.kept.feasible import PASSED, First
@@ -24,6 +24,8 @@ from mooring.model.shape import PodPart, ShapePart
 
 PRE_FILTER, PRE_SCORE = 0, 1
 """The places of these points in `PartMemo.outcomes`."""
+FEW_ROWS = 6
+"""Up to so many rows plain numbers are quicker than arrays."""
 MAX_SKIP_SETS = 1024
 """Sets of plugins that skip for which it is remembered which scores are left: in practice there are a handful."""
 MAX_SKIPS_FOR_NOW = 4096
@@ -335,19 +337,22 @@ class PartMemo:
 
     def refresh(self, context: SchedulingContext, point: int) -> None:
         """Ask the filters (after PRE_FILTER) or the scores (after PRE_SCORE) again about the rows that were touched since the
-        last time in what their answers depend on. A few rows are asked about one by one."""
+        last time in what their answers depend on. A few rows are asked about one by one.
+
+        Hot: after a pod was placed one row is touched, and for one row plain numbers take a fifth of what arrays take.
+        """
         is_filter, nodes = point == PRE_FILTER, context.nodes
         log = nodes.node_touches if self.follows_nodes else nodes.touches
         at = self._filters_at if is_filter else self._scores_at
         rows = at.take_news(nodes, log, not self.questions.reads_other_nodes)
         if rows is None:
             return
-        few = few_rows(rows) if self.questions.answers_by_row[point] else None
-        if few is None:
+        if isinstance(rows, slice) or len(rows) > FEW_ROWS or not self.questions.answers_by_row[point]:
             (self._filter_rows if is_filter else self._score_rows)(context, rows)
         else:
             ask_row = self._filter_row if is_filter else self._score_row
-            for row in dict.fromkeys(few):  # Hot: a node that three victims left is there three times, 6 µs each
+            # Hot: a node that three victims left is there three times, 6 µs each; as a rule there is one row, and once
+            for row in rows.tolist() if len(rows) == 1 else dict.fromkeys(rows.tolist()):
                 ask_row(context, row)
         at.move(nodes, log)
 

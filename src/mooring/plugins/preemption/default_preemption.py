@@ -333,7 +333,7 @@ class DefaultPreemption(PreEnqueuePlugin, PostFilterPlugin, PodGroupPostFilterPl
         curable_rows = failure.curable()
         if not curable_rows.any():  # filters may have no state to answer with: PreFilter may have ended early
             return None
-        if self._apart(failure)[: len(curable_rows)][curable_rows].any():
+        if self._heeds_groups and self._apart(failure)[: len(curable_rows)][curable_rows].any():
             return None
         filters = sums_decide(failure.attempt, failure.nominated)
         ranks = self._ranked(nodes)

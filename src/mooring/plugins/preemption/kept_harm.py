@@ -41,9 +41,10 @@ class Room(msgspec.Struct):
     """Amounts that the pods on some rows hold, and the amounts that they may hold. All arrays have one place for each of
     these rows."""
 
-    held: list[Ints]
-    """By resource: positions x rows."""
-    limits: list[Ints]
+    held: Ints
+    """Resources x positions x rows."""
+    limits: Ints
+    """Resources x rows."""
     most_pods: Ints
     """How many pods may stay, whatever they hold."""
     priority: Ints
@@ -56,38 +57,39 @@ class Room(msgspec.Struct):
         """The room of some of the rows."""
         if len(places) == len(self.count):
             return self
-        return Room(
-            [sums[:, places] for sums in self.held],
-            [limit[places] for limit in self.limits],
-            self.most_pods[places],
-            self.priority[:, places],
-            self.start_ns[:, places],
-            self.count[places],
-        )
+        columns = self.held, self.limits, self.most_pods, self.priority, self.start_ns, self.count
+        return Room(*(column.take(places, -1) for column in columns))
 
 
 def room_on(ranks: PodRanks, demand: ResourceDemand, crowd: Crowd | None, rows: NDArray[np.intp] | slice) -> Room:
     """The room on these rows for a pod with this demand, beside a crowd of nominated pods."""
-    nodes = ranks.nodes
+    nodes, resources = ranks.nodes, demand.resources
     count = ranks.count[rows]
-    positions = slice(0, int(count.max(initial=0)))
-    resources = np.arange(len(ranks.held))[demand.resources].tolist()
-    waived = None if demand.waived is None else demand.waived[:, 0].tolist()
-    crowded, places = _places_of(crowd, rows, nodes.height) if crowd is not None else (None, None)
-    limits = []
-    for i, (resource, amount) in enumerate(zip(resources, demand.amounts[:, 0].tolist(), strict=True)):
-        allocatable = nodes.amounts.allocatable[resource, rows]
-        limit = allocatable - amount
-        if crowded is not None:
-            limit[places] -= crowded.requested[resource]
-        if waived is not None and waived[i]:
-            limit[allocatable == 0] = NO_LIMIT
-        limits.append(limit)
+    positions = int(count.max(initial=0))
+    allocatable = _of_rows(nodes.amounts.allocatable[resources], rows)
+    limits = allocatable - demand.amounts
     most_pods = nodes.allowed_pods[rows] - 1
-    if crowded is not None:
+    if crowd is not None:
+        crowded, places = _places_of(crowd, rows, nodes.height)
+        limits[:, places] -= crowded.requested[resources]
         most_pods[places] -= crowded.pod_count
-    held = [ranks.held[resource][positions, rows] for resource in resources]
-    return Room(held, limits, most_pods, ranks.priority[positions, rows], ranks.start_ns[positions, rows], count)
+    if demand.waived is not None:
+        limits[demand.waived & (allocatable == 0)] = NO_LIMIT
+    held = _of_rows(ranks.held[resources, :positions], rows)
+    return Room(
+        held,
+        limits,
+        most_pods,
+        _of_rows(ranks.priority[:positions], rows),
+        _of_rows(ranks.start_ns[:positions], rows),
+        count,
+    )
+
+
+def _of_rows(columns: Ints, rows: NDArray[np.intp] | slice) -> Ints:
+    """The columns of these rows, which are the last axis. Hot: `take` needs a third of the time that a list of rows takes as
+    an index, 7 µs instead of 21 for 740 rows."""
+    return columns[..., rows] if isinstance(rows, slice) else columns.take(rows, -1)
 
 
 def _places_of(crowd: Crowd, rows: NDArray[np.intp] | slice, height: int) -> tuple[Crowd, NDArray[np.intp]]:
@@ -100,7 +102,7 @@ def _places_of(crowd: Crowd, rows: NDArray[np.intp] | slice, height: int) -> tup
     return crowd.among(places >= 0), places[places >= 0]
 
 
-def can_stay(held: Sequence[Ints], limits: Sequence[Ints], most_pods: Ints, positions: int) -> Ints:
+def can_stay(held: Ints, limits: Ints, most_pods: Ints) -> Ints:
     """How many of the most important pods of each row can stay; NONE_FITS: the pod does not fit even alone.
 
     | held           | limit | most_pods |    |
@@ -109,13 +111,9 @@ def can_stay(held: Sequence[Ints], limits: Sequence[Ints], most_pods: Ints, posi
     | 500, 600, 700  | 400   | 9         | 0  |
     | 100, 300, 600  | -1    | 9         | -1 |
     """
-    fits = np.ones((positions, len(most_pods)), np.bool_)
-    alone = most_pods >= 0
-    for sums, limit in zip(held, limits, strict=True):
-        fits &= sums <= limit
-        alone &= limit >= 0
-    staying: Ints = np.minimum(fits.view(np.int8).sum(0, dtype=np.int64), most_pods)
-    staying[~alone] = NONE_FITS
+    fits = np.logical_and.reduce(held <= limits[:, None], axis=0)
+    staying: Ints = np.minimum(np.add.reduce(fits, axis=0, dtype=np.int64), most_pods)
+    staying[(most_pods < 0) | np.logical_or.reduce(limits < 0, axis=0)] = NONE_FITS
     return staying
 
 
@@ -126,19 +124,15 @@ def harm_after(room: Room, first: Ints) -> tuple[Ints, Ints]:
     importance, if the preemptor still fits.
     """
     rows = np.arange(len(first))
-    before = np.maximum(first - 1, 0)
-    spare = [limit - sums[before, rows] * (first > 0) for sums, limit in zip(room.held, room.limits, strict=True)]
+    spare = room.limits - room.held[:, np.maximum(first - 1, 0), rows] * (first > 0)
     pods = room.most_pods - first
     total = room.priority[first, rows] + PRIORITY_OFFSET
     number = np.ones(len(first), np.int64)
     for position in range(int(first.min()) + 1, len(room.priority)):
         comes = (first < position) & (room.count > position)
-        stays = comes & (pods > 0)
-        requests = [sums[position] - sums[position - 1] for sums in room.held]
-        for request, left in zip(requests, spare, strict=True):
-            stays &= request <= left
-        for request, left in zip(requests, spare, strict=True):
-            left -= request * stays
+        requests = room.held[:, position] - room.held[:, position - 1]
+        stays = comes & (pods > 0) & np.logical_and.reduce(requests <= spare, axis=0)
+        spare -= requests * stays
         pods -= stays
         leaves = comes & ~stays
         total += (room.priority[position] + PRIORITY_OFFSET) * leaves
@@ -156,8 +150,8 @@ def fewest_leaving(room: Room, lower: Flags) -> Ints:
     | 2, 1, 1                | 5           | 2     | 2 |
     """
     fewest: Ints = np.maximum(room.count - room.most_pods, 1)
-    for sums, limit in zip(room.held, room.limits, strict=True):
-        if len(sums):
+    if len(lower):
+        for sums, limit in zip(room.held, room.limits, strict=True):
             requests = np.diff(sums, axis=0, prepend=0) * lower
             largest = np.maximum(requests.max(0), 1)
             np.maximum(fewest, -(-(sums[-1] - limit) // largest), out=fewest)

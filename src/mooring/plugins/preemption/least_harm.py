@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import msgspec
 import numpy as np
 
-from mooring.cluster.nodes.ranks import NOT_STARTED_NS, PodRanks
+from mooring.cluster.nodes.ranks import NO_POD, NOT_STARTED_NS, PodRanks
 from mooring.cluster.pods.nominated import Crowd, NominatedLoad
 from mooring.framework.attempts.attempt import Attempt
 from mooring.framework.attempts.fit_errors import RejectedAttempt
@@ -45,6 +45,10 @@ from mooring.plugins.preemption.kept_harm import (
 from mooring.plugins.preemption.victim_search import NodeDryRun, nominate
 
 LEAST_PRIORITY = -(1 << 31)
+FIRST_ROWS = 256
+"""So many rows are judged first, if not more of them have the lowest priority."""
+MORE_ROWS = 8
+"""As long as no row is a candidate, so many times more are judged."""
 
 
 class SumsDecide(msgspec.Struct, frozen=True):
@@ -158,15 +162,41 @@ class LeastHarm:
                 return None if row is None else self._nomination(Choice((), row))
             except LookupError:
                 pass  # most of what is kept does not concern this pod
-        crowd = crowd_beside(self._attempt) if self._failure.nominated else None
-        survey = self.survey(np.flatnonzero(is_curable), crowd)
-        if not survey.can_fit.any():
-            return None
-        beyond_sums = self._rows_beyond_sums()
-        choice = self._best_by_sums(survey, beyond_sums)
-        if beyond_sums is not None:
-            choice = self._best_beyond_sums(survey, beyond_sums, choice)
+        choice = self._best_of(is_curable)
         return None if choice is None else self._nomination(choice)
+
+    def _best_of(self, is_curable: Flags) -> Choice | None:
+        """The best of the curable rows; None: none of them is a candidate.
+
+        The most important victim on a row has at least the lowest priority there. So rows are judged from the lowest of these
+        priorities on, and no longer where it is above that of the most important victim of the best candidate so far.
+        """
+        lowest = np.where(is_curable, self._ranks.lowest[: len(is_curable)], NO_POD)
+        crowd = crowd_beside(self._attempt) if self._failure.nominated else None
+        beyond_sums = self._rows_beyond_sums()
+        best: Choice | None = None
+        judged, most, number = LEAST_PRIORITY - 1, self._pod.priority - 1, FIRST_ROWS
+        while judged < most:
+            rows = np.flatnonzero((lowest > judged) & (lowest <= most))
+            if not len(rows):
+                break
+            up_to = most
+            if best is None or best.harm[0]:
+                up_to = _nth_lowest(lowest[rows], number)
+                rows, number = rows[lowest[rows] <= up_to], number * MORE_ROWS
+            best, judged = self._best_among(self.survey(rows, crowd), beyond_sums, best), up_to
+            if best is not None and not best.harm[0]:
+                most = best.harm[1]
+        return best
+
+    def _best_among(self, survey: Survey, beyond_sums: Flags | None, best: Choice | None) -> Choice | None:
+        """The best of these rows and of the best so far."""
+        if not survey.can_fit.any():
+            return best
+        found = self._best_by_sums(survey, beyond_sums)
+        if found is not None and (best is None or found.harm < best.harm):
+            best = found
+        return best if beyond_sums is None else self._best_beyond_sums(survey, beyond_sums, best)
 
     def _nomination(self, choice: Choice) -> Nomination:
         victims = self._victims_on(choice.row) if choice.victims is None else choice.victims
@@ -185,7 +215,7 @@ class LeastHarm:
         # Hot: slices are read several times as fast as single rows, so with most rows wanted all of them are judged.
         is_most = 2 * len(rows) > height
         room = room_on(self._ranks, self._filters.demand, crowd, slice(0, height) if is_most else rows)
-        first = can_stay(room.held, room.limits, room.most_pods, len(room.priority))
+        first = can_stay(room.held, room.limits, room.most_pods)
         leaving = (room.priority < self._pod.priority).view(np.int8).sum(0, dtype=np.int64)
         can_fit = (first >= room.count - leaving) & (leaving > 0)
         if is_most:
@@ -304,6 +334,16 @@ class LeastHarm:
         names = (name_key(rank, start) for rank, start in zip(ranks, started, strict=True))
         harms = zip(highest, total.tolist(), number.tolist(), (-start for start in started), names, strict=True)
         return dict(zip(left.tolist(), harms, strict=True))
+
+
+def _nth_lowest(priorities: Ints, number: int) -> int:
+    """The priority up to which there are at least so many, or all."""
+    lowest = int(priorities.min())
+    if number >= len(priorities):
+        return int(priorities.max())
+    if np.count_nonzero(priorities == lowest) >= number:
+        return lowest
+    return int(np.partition(priorities, number - 1)[number - 1])
 
 
 def is_small(ranks: PodRanks) -> bool:
