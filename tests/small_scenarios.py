@@ -31,12 +31,11 @@ def requesting(**amounts: str) -> list[Json]:
 
 def step(*objects: Json, config: Json | None = None) -> Json:
     """The answer to the last of the objects, which is a pod without a node."""
-    scenario = {
-        "name": "s",
-        "config": config,
-        "objects": objects,
-        "pods": [f"default/{objects[-1]['metadata']['name']}"],
-    }
-    answer = decide(json.dumps(scenario).encode())
-    found: list[Json] = answer["steps"]
-    return found[0]
+    return steps(*objects, pods=[objects[-1]["metadata"]["name"]], config=config)[0]
+
+
+def steps(*objects: Json, pods: list[str], config: Json | None = None) -> list[Json]:
+    """The answers to these pods, attempted in this order."""
+    scenario = {"name": "s", "config": config, "objects": objects, "pods": [f"default/{name}" for name in pods]}
+    found: list[Json] = decide(json.dumps(scenario).encode())["steps"]
+    return found

@@ -40,6 +40,20 @@ def test_decide_answers_with_every_verdict() -> None:
     }
 
 
+def test_a_scenario_may_choose_feature_gates() -> None:
+    tainted = as_manifest(a_node("n", taints=["level=3:NoSchedule"]))
+    pod = as_manifest(
+        a_pod("p", schedulerName="default-scheduler", tolerations=[{"key": "level", "operator": "Gt", "value": "2"}])
+    )
+    scenario = {"name": "x", "objects": [tainted, pod], "pods": ["default/p"]}
+    gates = "TaintTolerationComparisonOperators=true"
+    without, with_gate, wrong = answers(
+        "decide", scenario, {**scenario, "featureGates": gates}, {**scenario, "featureGates": "No=true"}
+    )
+    assert (without["steps"][0]["result"], with_gate["steps"][0]["result"]) == ("unschedulable", "scheduled")
+    assert wrong["error"].startswith("featureGates: ")
+
+
 def test_compact_answers_without_details() -> None:
     (answer,) = answers("compact", GOOD)
     assert answer["steps"][0] == {

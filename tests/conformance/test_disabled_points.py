@@ -91,7 +91,8 @@ def test_a_preferred_term_that_does_not_compile_fails_score_without_pre_score() 
     bad = {"matchExpressions": [{"key": "zone", "operator": "In", "values": []}]}
     affinity = {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1, "preference": bad}]}}
     found = step(a_node("a"), a_node("b"), a_pod("p", affinity=affinity), config=disabled(preScore=("NodeAffinity",)))
-    assert found["error"].startswith('running Score plugins: plugin "NodeAffinity" failed with: values: Invalid value')
+    start = 'running Score plugins: plugin "NodeAffinity" failed with: [0].matchExpressions[0].values: Invalid value: '
+    assert found["error"].startswith(start)
 
 
 @pytest.mark.parametrize("plugin", ["VolumeBinding", "DynamicResources"])

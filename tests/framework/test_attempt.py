@@ -445,10 +445,12 @@ def test_a_promised_node_that_a_filter_rejects_is_asked_about_with_all_others() 
     assert plugin.asked == [["n1"], ["n0", "n1", "n2"]]
 
 
-def test_a_promised_node_that_pre_filter_ruled_out_is_not_asked_about() -> None:
-    plugin = KeptFilter("F", {})
-    assert feasible(promised("n1", FakePreFilter("P", only("n0", "n2")), plugin, FakeScore("S"))) == ["n0", "n2"]
-    assert ["n1"] not in plugin.asked
+@pytest.mark.parametrize(("codes", "expected"), [({}, ["n1"]), ({"n1": 3}, ["n0", "n2"])], ids=["passes", "rejected"])
+def test_a_promised_node_that_pre_filter_ruled_out_is_asked_about(codes: dict[str, int], expected: list[str]) -> None:
+    """Parity: upstream asks the filters alone about a nominated node, and takes it if it passes."""
+    plugin = KeptFilter("F", codes)
+    assert feasible(promised("n1", FakePreFilter("P", only("n0", "n2")), plugin, FakeScore("S"))) == expected
+    assert plugin.asked[0] == ["n1"]
 
 
 def test_a_filter_that_fails_on_the_promised_node_is_asked_about_all_nodes() -> None:

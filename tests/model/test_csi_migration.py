@@ -42,6 +42,17 @@ HANDLES: dict[str, tuple[dict[str, Any], dict[str, str], tuple[str, str]]] = {
         {ZONE: "us-central1-a__us-east1-b"},
         ("pd.csi.storage.gke.io", ""),
     ),
+    "GCE with both labels": (
+        GCE,
+        {ZONE: "us-central1-a", BETA_ZONE: "us-central1-b"},
+        ("pd.csi.storage.gke.io", "projects/UNSPECIFIED/zones/us-central1-b/disks/d"),
+    ),
+    "GCE in zones that are not": (GCE, {ZONE: "za__zb"}, ("pd.csi.storage.gke.io", "")),
+    "EBS by a URL without a volume": (
+        {"awsElasticBlockStore": {"volumeID": "aws://us-east-1a/snap-1"}},
+        {},
+        ("ebs.csi.aws.com", ""),
+    ),
     "Azure disk": ({"azureDisk": {"diskURI": "/sub/d"}}, {}, ("disk.csi.azure.com", "/sub/d")),
     "Cinder": ({"cinder": {"volumeID": "c"}}, {}, ("cinder.csi.openstack.org", "c")),
     "Portworx": ({"portworxVolume": {"volumeID": "p"}}, {}, ("pxd.portworx.com", "p")),
@@ -116,6 +127,12 @@ AFFINITIES: dict[str, tuple[dict[str, Any], Any, dict[str, str], Any]] = {
         ],
     ),
     "Azure disks keep theirs": ({"azureDisk": {}}, on(ZONE, "a"), {}, on(ZONE, "a")),
+    "a key without values names no zone; the label does, without what is empty": (
+        GCE,
+        [{"matchExpressions": [{"key": ZONE, "operator": "Exists"}]}],
+        {ZONE: "b__ a__"},
+        [{"matchExpressions": [{"key": ZONE, "operator": "Exists"}, *on(GKE, "a", "b")[0]["matchExpressions"]]}],
+    ),
     "nothing to translate": (GCE, on(ARCH, "x"), {}, on(ARCH, "x")),
 }
 

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from mooring.model.meta import LabelSelector
 from mooring.model.pod_spec import NodeSelector
+from mooring.model.selector_faults import parse_int64
 from mooring.model.selectors import (
     EVERYTHING,
     NOTHING,
@@ -16,7 +17,6 @@ from mooring.model.selectors import (
     compile_node_selector,
     compile_node_term,
     compile_selector,
-    parse_int64,
 )
 from validation_texts import NAME_RULE, VALUE_RULE
 
@@ -85,12 +85,12 @@ REFUSALS = [
         id="Exists with values",
     ),
     pytest.param(
-        a_line("a", "In", "-x"), f'values[0]: Invalid value: "-x": {VALUE_RULE}', id="a value that no label can have"
+        a_line("a", "In", "-x"), f'values[0][a]: Invalid value: "-x": {VALUE_RULE}', id="a value that no label can have"
     ),
     pytest.param(a_line("a b", "Exists"), f'key: Invalid value: "a b": {NAME_RULE}', id="a key that no label can have"),
     pytest.param(
         a_line("a", "In", "x" * 64),
-        f'values[0]: Invalid value: "{"x" * 64}": must be no more than 63 bytes',
+        f'values[0][a]: Invalid value: "{"x" * 64}": must be no more than 63 bytes',
         id="a value that is too long",
     ),
 ]
@@ -142,26 +142,29 @@ def test_fields_are_not_asked_of_a_node_without_name() -> None:
 
 NODE_REFUSALS = [
     pytest.param(
-        {"matchExpressions": [a_line("a", "Like")]}, '"Like" is not a valid node selector operator', id="label"
+        {"matchExpressions": [a_line("a", "Like")]},
+        'matchExpressions[0].operator: Unsupported value: "Like": supported values: '
+        '"In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"',
+        id="label",
     ),
     pytest.param(
         {"matchFields": [a_line("metadata.name", "Exists")]},
-        '"Exists" is not a valid node field selector operator',
+        'matchFields[0].operator: Unsupported value: "Exists": supported values: "In", "NotIn"',
         id="field operator",
     ),
     pytest.param(
         {"matchFields": [a_line("metadata.name", "In", "a", "b")]},
-        'unexpected number of value (2) for node field selector operator "In"',
+        'matchFields[0].values: Invalid value: ["a","b"]: must have one element',
         id="field values",
     ),
     pytest.param(
         {"matchExpressions": [a_line("n", "Gt", "1", "2")]},
-        "values: Invalid value: [\"1\",\"2\"]: for 'Gt', 'Lt' operators, exactly one value is required",
+        "matchExpressions[0].values: Invalid value: [\"1\",\"2\"]: for 'Gt', 'Lt' operators, exactly one value is required",
         id="Gt with two values",
     ),
     pytest.param(
         {"matchExpressions": [a_line("n", "Gt", "-5")]},
-        f'values[0]: Invalid value: "-5": {VALUE_RULE}',
+        f'matchExpressions[0].values[0][n]: Invalid value: "-5": {VALUE_RULE}',
         id="a signed number is no label value",
     ),
 ]
@@ -170,10 +173,10 @@ NODE_REFUSALS = [
 @pytest.mark.parametrize(("term", "text"), NODE_REFUSALS)
 def test_node_refusals(term: dict[str, Any], text: str) -> None:
     selector = a_node_selector(term)
-    assert compile_node_selector(selector).faults() == [text]
+    assert compile_node_selector(selector).faults() == [f"nodeSelectorTerms[0].{text}"]
     compiled = compile_node_term((selector.node_selector_terms or [])[0])
     assert compiled is not None
-    assert compiled.fault == text
+    assert compiled.faults == (text,)
 
 
 @given(st.integers(-(1 << 64), 1 << 64))

@@ -331,7 +331,9 @@ def test_a_selector_of_an_allocation_that_cannot_be_read_is_an_error(count: int)
     allocation = {**an_allocation("pool/d0"), "nodeSelector": {"nodeSelectorTerms": terms}}
     with pytest.raises(PluginError) as raised:
         reach_of(a_claim("c", status={"allocation": allocation}))
-    faults = ['"Sounds" is not a valid node selector operator'] * count
+    supported = '"In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"'
+    wrong = f'matchExpressions[0].operator: Unsupported value: "Sounds": supported values: {supported}'
+    faults = [f"nodeSelectorTerms[{i}].{wrong}" for i in range(count)]
     assert str(raised.value) == (faults[0] if count == 1 else f"[{', '.join(faults)}]")
 
 

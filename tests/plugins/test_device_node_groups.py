@@ -145,10 +145,11 @@ def test_a_selector_that_can_be_read_again_cures_the_fault() -> None:
     bad = {"nodeSelectorTerms": [{"matchExpressions": [line]} for line in lines]}
     cluster, groups = a_world(a_slice("s", a_device("d"), nodeSelector=bad)), NodeGroups(DeviceFeatures())
     groups.refresh(cluster)
-    fault = '"Sounds" is not a valid node selector operator'
+    supported = '"In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"'
+    wrong = f'matchExpressions[0].operator: Unsupported value: "Sounds": supported values: {supported}'
     assert groups.fault == (
         "gather pool information: failed to perform node selection for slice s: failed to parse node selector: "
-        f"[{fault}, {fault}]"
+        f"[nodeSelectorTerms[0].{wrong}, nodeSelectorTerms[1].{wrong}]"
     )
     cluster.put(a_slice("s", a_device("d"), allNodes=True))
     assert devices(groups_of(cluster, groups)["a"]) == ["d"]

@@ -132,10 +132,19 @@ def test_added_affinity_is_told_before_the_pods_own() -> None:
     assert found == {"hdd": UNWANTED, "bare": UNENFORCED}
 
 
-@pytest.mark.parametrize("affinity", [required(FAULTY), preferred((1, FAULTY))], ids=["required", "preferred"])
-def test_added_affinity_that_cannot_be_read_is_refused(affinity: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match=r"^parsing addedAffinity: values\[0\]: Invalid value: \"many\": "):
+@pytest.mark.parametrize(
+    ("affinity", "where"),
+    [
+        (required(FAULTY), "requiredDuringSchedulingIgnoredDuringExecution: nodeSelectorTerms[0]"),
+        (preferred((1, {}), (1, FAULTY)), "preferredDuringSchedulingIgnoredDuringExecution: [1]"),
+    ],
+    ids=["required", "preferred"],
+)
+def test_added_affinity_that_cannot_be_read_is_refused(affinity: dict[str, Any], where: str) -> None:
+    with pytest.raises(ValueError) as raised:
         adding(affinity)
+    text = f'parsing addedAffinity.{where}.matchExpressions[0].values[0]: Invalid value: "many": '
+    assert str(raised.value).startswith(text)
 
 
 FIVE, THIRTY = (5, labelled("disk", "Exists")), (25, labelled("disk", "In", "ssd"))
@@ -166,7 +175,7 @@ def test_added_preferences_count_beside_the_pods_own() -> None:
 
 def test_a_preference_that_cannot_be_read_is_an_error() -> None:
     text = (
-        'running PreScore plugin "NodeAffinity": values[0]: Invalid value: "many": '
+        'running PreScore plugin "NodeAffinity": [0].matchExpressions[0].values[0]: Invalid value: "many": '
         "for 'Gt', 'Lt' operators, the value must be an integer"
     )
     assert fault(build(NodeAffinity), a_pod(affinity=preferred((1, FAULTY))), a_small_cluster()) == text

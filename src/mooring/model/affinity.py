@@ -10,6 +10,7 @@ from mooring.kit.lazy import lazy
 from mooring.model.label_set import LabelSet, LabelSetCases
 from mooring.model.meta import int32
 from mooring.model.pod_spec import Affinity, PodAffinity, PodAffinityTerm
+from mooring.model.selector_faults import aggregated
 from mooring.model.selectors import EVERYTHING, NOTHING, Selector, SelectorError, as_difference, compile_selector
 
 Labels = Mapping[str, str]
@@ -121,9 +122,7 @@ class PodTerms:
     @property
     def fault(self) -> str | None:
         """The faults in the form of Go's aggregated errors, or None."""
-        if not self.faults:
-            return None
-        return self.faults[0] if len(self.faults) == 1 else f"[{', '.join(self.faults)}]"
+        return aggregated(self.faults) if self.faults else None
 
 
 def _with_selector(carried: CarriedTerm, selector: Selector, sign: int = 1) -> CarriedTerm:

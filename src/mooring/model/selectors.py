@@ -4,22 +4,21 @@ Compiling validates as upstream does at scheduling time, with upstream's error t
 that an older version admitted.
 """
 
-import json
-import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from mooring.model.meta import LabelSelector, Requirement
-from mooring.model.names import label_value_faults, qualified_name_faults
+from mooring.model.meta import LabelSelector
 from mooring.model.pod_spec import NodeSelector, NodeSelectorTerm
-
-INTEGER = re.compile(r"[+-]?[0-9]+")
-"""The texts that Go's ParseInt reads as a decimal number; whether it fits int64 is another question."""
-_SET_OPERATORS = ("In", "NotIn")
-_KEY_OPERATORS = ("Exists", "DoesNotExist")
-MAX_INT64_DIGITS = 19
-_ORDER_OPERATORS = ("Gt", "Lt")
+from mooring.model.selector_faults import (
+    KEY_OPERATORS,
+    ORDER_OPERATORS,
+    SET_OPERATORS,
+    aggregated,
+    parse_int64,
+    rule_faults,
+    term_faults,
+)
 
 
 class SelectorError(ValueError):
@@ -95,7 +94,7 @@ def compile_selector(written: LabelSelector | None) -> Selector:
         return NOTHING
     rules = [compile_rule(key, "In", [value]) for key, value in (written.match_labels or {}).items()]
     for line in written.match_expressions or ():
-        if line.operator not in _SET_OPERATORS + _KEY_OPERATORS:
+        if line.operator not in SET_OPERATORS + KEY_OPERATORS:
             raise SelectorError(f'"{line.operator}" is not a valid label selector operator')
         rules.append(compile_rule(line.key, line.operator, line.values or []))
     return Selector(tuple(rules))
@@ -103,42 +102,11 @@ def compile_selector(written: LabelSelector | None) -> Selector:
 
 def compile_rule(key: str, operator: str, values: Sequence[str]) -> LabelRule:
     """One requirement. Raises SelectorError with all its faults, in the form of upstream's aggregated errors."""
-    faults = [f'key: Invalid value: "{key}": {fault}' for fault in qualified_name_faults(key)]
-    for place, value, why in faults_of_values(operator, values):
-        shown = f'"{value}"' if isinstance(value, str) else json.dumps(value, separators=(",", ":"))
-        faults.append(f"values{place}: Invalid value: {shown}: {why}")
-    for i, value in enumerate(values):
-        faults += [f'values[{i}]: Invalid value: "{value}": {fault}' for fault in label_value_faults(value)]
+    faults = list(rule_faults(key, operator, list(values) or None))
     if faults:
-        raise SelectorError(faults[0] if len(faults) == 1 else f"[{', '.join(faults)}]")
-    bound = parse_int64(values[0]) if operator in _ORDER_OPERATORS else None
+        raise SelectorError(aggregated(faults))
+    bound = parse_int64(values[0]) if operator in ORDER_OPERATORS else None
     return LabelRule(key, operator, frozenset(values), bound or 0)
-
-
-def faults_of_values(operator: str, values: Sequence[str]) -> Iterator[tuple[str, str | list[str] | None, str]]:
-    """Yield the errors in the number and the kind of the values: the place (`[0]`, or empty for all values), the wrong value,
-    and upstream's text."""
-    everything = list(values) or None
-    if operator in _SET_OPERATORS and not values:
-        yield "", everything, "for 'in', 'notin' operators, values set can't be empty"
-    elif operator in _KEY_OPERATORS and values:
-        yield "", everything, "values set must be empty for exists and does not exist"
-    elif operator in _ORDER_OPERATORS:
-        if len(values) != 1:
-            yield "", everything, "for 'Gt', 'Lt' operators, exactly one value is required"
-        for i, value in enumerate(values):
-            if parse_int64(value) is None:
-                yield f"[{i}]", value, "for 'Gt', 'Lt' operators, the value must be an integer"
-
-
-def parse_int64(text: str | None) -> int | None:
-    """A decimal int64 as Go's ParseInt reads it, or None: Python's int() accepts more (spaces, underscores, any size)."""
-    if text is None or not INTEGER.fullmatch(text):
-        return None
-    if len(text.lstrip("+-0")) > MAX_INT64_DIGITS:
-        return None  # int() refuses a text of thousands of digits, and takes minutes for millions
-    number = int(text)
-    return number if -(1 << 63) <= number < (1 << 63) else None
 
 
 class FieldRule(msgspec.Struct, frozen=True):
@@ -153,16 +121,16 @@ class FieldRule(msgspec.Struct, frozen=True):
 
 
 class NodeTerm(msgspec.Struct, frozen=True):
-    """One term of a node selector: all its requirements must hold. A term with a fault matches no node, and the plugins
-    report the fault."""
+    """One term of a node selector: all its requirements must hold. A term with faults matches no node, and the plugins
+    report them."""
 
     labels: tuple[LabelRule, ...] = ()
     fields: tuple[FieldRule, ...] = ()
-    fault: str | None = None
+    faults: tuple[str, ...] = ()
 
     def matches(self, name: str, labels: Mapping[str, str]) -> bool:
         """Whether a node matches. With an empty name the fields are not compared (see `without_fields`)."""
-        if self.fault is not None:
+        if self.faults:
             return False
         return all(rule.admits(labels.get(rule.key)) for rule in self.labels) and (
             not name or all(rule.admits(name) for rule in self.fields)
@@ -178,48 +146,35 @@ class NodeMatcher(msgspec.Struct, frozen=True):
         return any(term.matches(name, labels) for term in self.terms)
 
     def faults(self) -> list[str]:
-        return [term.fault for term in self.terms if term.fault is not None]
+        return [fault for term in self.terms for fault in term.faults]
 
 
 def compile_node_selector(written: NodeSelector) -> NodeMatcher:
-    terms = (compile_node_term(term) for term in written.node_selector_terms or ())
+    listed = enumerate(written.node_selector_terms or ())
+    terms = (compile_node_term(term, f"nodeSelectorTerms[{i}]") for i, term in listed)
     return NodeMatcher(tuple(term for term in terms if term is not None))
 
 
 def without_fields(matcher: NodeMatcher) -> NodeMatcher:
     """The selector without its requirements on fields, for callers that know only the labels of a node."""
-    return NodeMatcher(tuple(NodeTerm(term.labels, fault=term.fault) for term in matcher.terms))
+    return NodeMatcher(tuple(NodeTerm(term.labels, faults=term.faults) for term in matcher.terms))
 
 
-def compile_node_term(written: NodeSelectorTerm) -> NodeTerm | None:
-    """A compiled term; None for an empty one, which upstream drops (it does not match every node)."""
+def compile_node_term(written: NodeSelectorTerm, path: str = "") -> NodeTerm | None:
+    """A compiled term; None for an empty one, which upstream drops (it does not match every node). `path` leads to the term
+    in the texts of its faults."""
     if not written.match_expressions and not written.match_fields:
         return None
-    try:
-        return NodeTerm(
-            tuple(_node_label_rule(line) for line in written.match_expressions or ()),
-            tuple(_field_rule(line) for line in written.match_fields or ()),
-        )
-    except SelectorError as fault:
-        return NodeTerm(fault=str(fault))
-
-
-def _node_label_rule(line: Requirement) -> LabelRule:
-    if line.operator not in _SET_OPERATORS + _KEY_OPERATORS + _ORDER_OPERATORS:
-        raise SelectorError(f'"{line.operator}" is not a valid node selector operator')
-    return compile_rule(line.key, line.operator, line.values or [])
-
-
-def _field_rule(line: Requirement) -> FieldRule:
-    """Parity: a field has exactly one value, and only In and NotIn."""
-    values = line.values or []
-    if line.operator not in _SET_OPERATORS:
-        raise SelectorError(f'"{line.operator}" is not a valid node field selector operator')
-    if len(values) != 1:
-        raise SelectorError(
-            f'unexpected number of value ({len(values)}) for node field selector operator "{line.operator}"'
-        )
-    return FieldRule(line.key, values[0], line.operator == "NotIn")
+    faults = tuple(term_faults(path, written))
+    if faults:
+        return NodeTerm(faults=faults)
+    return NodeTerm(
+        tuple(compile_rule(line.key, line.operator, line.values or []) for line in written.match_expressions or ()),
+        tuple(
+            FieldRule(line.key, (line.values or [""])[0], line.operator == "NotIn")
+            for line in written.match_fields or ()
+        ),
+    )
 
 
 # ---- Selectors that exclude pods, as the difference of two selectors that do not.

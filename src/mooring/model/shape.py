@@ -382,7 +382,8 @@ class PodShape:
         affinity = self.node_affinity
         if affinity is None or affinity.preferred is None:
             return None
-        terms = ((int32(t.weight), compile_node_term(t.preference)) for t in affinity.preferred if t.weight)
+        listed = enumerate(affinity.preferred)
+        terms = ((int32(t.weight), compile_node_term(t.preference, f"[{i}]")) for i, t in listed if t.weight)
         return tuple((weight, term) for weight, term in terms if term is not None)
 
     def terms(self, namespace: str) -> PodTerms:

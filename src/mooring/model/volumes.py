@@ -256,7 +256,7 @@ def is_migrated(node: CSINode | None, in_tree: InTree) -> bool:
 
 def handle_of(in_tree: InTree, source: Volume | PersistentVolumeSpec, zones: Sequence[str] = ()) -> str:
     """The driver's volume handle; empty if the volume cannot be translated, in which case it is not counted."""
-    if not in_tree.is_on:
+    if not in_tree.is_on or translation_fault(source, zones) is not None:
         return ""
     if source.aws_elastic_block_store is not None:
         return _ebs_handle(source.aws_elastic_block_store.volume_id)
@@ -269,8 +269,8 @@ def handle_of(in_tree: InTree, source: Volume | PersistentVolumeSpec, zones: Seq
 
 
 def zones_of(volume: PersistentVolume) -> list[str]:
-    """The zones in a volume's labels."""
-    label = volume.labels.get(ZONE) or volume.labels.get(BETA_ZONE, "")
+    """The zones in a volume's labels. Parity: the deprecated label comes first."""
+    label = volume.labels.get(BETA_ZONE) or volume.labels.get(ZONE, "")
     return label.split(DELIMITER) if label else []
 
 
@@ -280,31 +280,51 @@ def _ebs_handle(volume_id: str) -> str:
 
 
 def _gce_handle(disk: str, zones: Sequence[str]) -> str:
-    """A disk in several zones is a regional disk. Its zones must be of one region (`us-east1-b` is in `us-east1`)."""
+    """A disk in several zones is a regional disk."""
     if len(zones) > 1:
-        regions = {zone.rpartition("-")[0] for zone in zones}
-        region = regions.pop()
-        return "" if regions or not region else f"projects/{_UNSPECIFIED}/regions/{region}/disks/{disk}"
+        return f"projects/{_UNSPECIFIED}/regions/{zones[0].rpartition('-')[0]}/disks/{disk}"
     return f"projects/{_UNSPECIFIED}/zones/{zones[0] if zones else _UNSPECIFIED}/disks/{disk}"
+
+
+def translation_fault(source: Volume | PersistentVolumeSpec, zones: Sequence[str] = ()) -> str | None:
+    """Why an in-tree volume cannot be translated, in upstream's words; None: it can be. An EBS volume fails if its URL names
+    no volume, a GCE disk in several zones if these are not in one region (`us-east1-b` is in `us-east1`)."""
+    ebs = source.aws_elastic_block_store
+    if ebs is not None and ebs.volume_id.startswith(_AWS_PREFIX):
+        name = ebs.volume_id.removeprefix(_AWS_PREFIX).partition("/")[2].strip("/")
+        if not name.startswith("vol-") or "/" in name:
+            return f"failed to translate Kubernetes ID to EBS Volume ID Invalid format for AWS volume ({ebs.volume_id})"
+    if source.gce_persistent_disk is None or len(zones) < 2:
+        return None
+    for zone in zones:
+        if zone.count("-") != 2:
+            wanted = "{locale}-{region}-{zone}"
+            return f"failed to get region from zones: zone in unexpected format, expected: {wanted}, got: {zone}"
+    regions = sorted({zone.rpartition("-")[0] for zone in zones})
+    if len(regions) == 1:
+        return None
+    found = " ".join(f"{region}:{{}}" for region in regions)
+    return f"failed to get region from zones: multiple or no regions gotten from zones, got: map[{found}]"
 
 
 def translated_affinity(volume: PersistentVolume, in_tree: InTree) -> VolumeNodeAffinity | None:
     """The node affinity of an in-tree volume after translation: zones are under the driver's own label.
 
-    Zones come from the affinity itself, or from the labels of the volume if the affinity names none.
+    Zones come from the affinity itself, or from the labels of the volume if the affinity names none. Parity: an affinity that
+    asks for the label without a value, such as with Exists, names none.
     """
     affinity = volume.spec.node_affinity
     if not in_tree.zone_label:
         return affinity
     terms = list((affinity.required.node_selector_terms if affinity and affinity.required else None) or ())
     zone, region = _topology_labels(volume, terms)
-    if _has_key(terms, zone):
+    zones = sorted({name.strip() for name in volume.labels.get(zone, "").split(DELIMITER)} - {""})
+    if _names_values(terms, zone):
         terms = [_renamed(term, zone, in_tree.zone_label) for term in terms]
-    elif zone in volume.labels:
-        zones = sorted(set(volume.labels[zone].split(DELIMITER)))
+    elif zones:
         wanted = Requirement(key=in_tree.zone_label, operator="In", values=zones)
         terms = [_with(term, wanted) for term in terms or [NodeSelectorTerm()]]
-    if region == BETA_REGION and _has_key(terms, region):
+    if region == BETA_REGION and _names_values(terms, region):
         terms = [_renamed(term, region, REGION) for term in terms]
     if not terms and affinity is None:
         return None
@@ -324,6 +344,10 @@ def _topology_labels(volume: PersistentVolume, terms: Sequence[NodeSelectorTerm]
 
 def _has_key(terms: Sequence[NodeSelectorTerm], key: str) -> bool:
     return any(line.key == key for term in terms for line in term.match_expressions or ())
+
+
+def _names_values(terms: Sequence[NodeSelectorTerm], key: str) -> bool:
+    return any(line.values for term in terms for line in term.match_expressions or () if line.key == key)
 
 
 def _renamed(term: NodeSelectorTerm, old: str, new: str) -> NodeSelectorTerm:

@@ -13,7 +13,7 @@ from mooring.cluster.columns.kernels import Mask
 from mooring.cluster.nodes.table import NodeTable
 from mooring.framework.attempts.attempt import Attempt, Narrowing, PodRejected, ScoreCard, Verdicts
 from mooring.framework.attempts.fit_errors import RejectedAttempt
-from mooring.framework.attempts.leave_room import leave_room, passes_alone
+from mooring.framework.attempts.leave_room import leave_room, rejection_alone
 from mooring.framework.attempts.runner import Runner
 from mooring.framework.config.types import Extender
 from mooring.framework.contract.points import Rows
@@ -122,8 +122,8 @@ def deciding(
         narrowing = _pre_filter(attempt, options) if begun is None else begun.narrowing
         if isinstance(narrowing, NoFit):
             return _reviewed(narrowing, interested)
-        promised = _promised_row(attempt, narrowing)
         objections: dict[str, Rejection] = {}
+        promised = _promised_row(attempt, narrowing, objections)
         if promised is not None and (
             interested is None or (yield from still_passes(interested, attempt, objections, promised))
         ):
@@ -225,20 +225,26 @@ def _no_fit(attempt: Attempt, verdicts: Verdicts, narrowing: Narrowing, options:
     return NoFit(diagnosis, details, _failure(attempt, verdicts, diagnosis, options))
 
 
-def _promised_row(attempt: Attempt, narrowing: Narrowing) -> int | None:
+def _promised_row(attempt: Attempt, narrowing: Narrowing, objections: dict[str, Rejection]) -> int | None:
     """The node that the pod was promised, if it still fits there.
 
-    Parity: it is asked about alone, before all others. A filter that fails there has no say until all nodes are asked about.
+    Parity: it is asked about alone, before all others, and even if PreFilter ruled it out. In that case the rejection is
+    added to `objections`, and the plugin to those that name the only nodes. A filter that fails there has no say until all
+    nodes are asked about.
     """
     context = attempt.context
     name = context.pod.status.nominated_node_name
     row = context.nodes.row_book.get(name) if name else None
-    if row is None or not narrowing.includes(name, row):
+    if row is None or (narrowing.within is not None and not narrowing.within[row]):
         return None
     try:
-        return row if passes_alone(attempt, row, context.cluster.nominated) else None
+        rejection = rejection_alone(attempt, row, context.cluster.nominated)
+        if rejection is not None and not narrowing.includes(name, row):
+            objections[name] = attempt.rejection(*rejection)
+            narrowing.plugins = tuple({*narrowing.plugins, objections[name].plugin})
     except AttemptError:
         return None
+    return row if rejection is None else None
 
 
 def _place_promised(attempt: Attempt, narrowing: Narrowing, row: int, options: DecideOptions) -> Placement:

@@ -256,12 +256,13 @@ def _pod_removed(core: Core, pod: Pod) -> None:
     """A pod is gone. If its deletion was missed, `pod` may be in another state than the one seen last: so the cache
     and the queue are both looked at, whatever its node name says."""
     core.pods.pop(pod.key, None)
-    if core.cluster.groups is not None:
+    is_placed = pod.spec.node_name or (core.cache.has(pod.id) and not core.cache.is_assumed(pod.id))
+    if is_placed and core.cluster.groups is not None:
         core.cluster.groups.remove(pod)
     if core.evictions.by_preemptor:
         leaves(core, pod)
     queued, left = core.queue.get(pod.key), pod
-    if pod.spec.node_name or (core.cache.has(pod.id) and not core.cache.is_assumed(pod.id)):
+    if is_placed:
         try:
             left = core.cache.remove(pod)
         except ClusterError as fault:
@@ -271,12 +272,16 @@ def _pod_removed(core: Core, pod: Pod) -> None:
     if _is_ours(core, pod) and (not pod.spec.node_name or (queued is not None and queued.uid == pod.id)):
         _waiting_removed(core, pod)
         core.observer.change_handled(UNSCHEDULED_POD_DELETE)
+    elif core.cluster.groups is not None:
+        core.cluster.groups.remove(pod)
 
 
 def _waiting_removed(core: Core, pod: Pod) -> None:
     """A pod without a node is gone: from the queue, from its binding, or from the node that it was nominated to."""
     promised = core.queue.nominations.node_of(pod.id)
     core.queue.delete(pod)
+    if core.cluster.groups is not None:
+        core.cluster.groups.remove(pod)  # Parity: gates of the members that are left still count the pod
     if core.cache.is_assumed(pod.id):
         _assumed_leaves(core, pod)
     elif pod.status.nominated_node_name:

@@ -22,7 +22,7 @@ from mooring.rules.conditions import typed_condition
 from mooring.scheduler.decide import DecideOptions
 from mooring.scheduler.decision import DecisionDetails, DecisionError, Diagnosis, NoFit, Placement
 from mooring.scheduler.failure import POD_SCHEDULED
-from mooring.sim.scenario import UNUSABLE, Scenario, Step, decoded, load, parse
+from mooring.sim.scenario import UNUSABLE, Scenario, Step, configuration, decoded, gates_of, load, parse
 from mooring.state.scheduler_assembly import all_plugins, build_scheduler
 
 Answer = dict[str, Any]
@@ -203,9 +203,9 @@ class Timeline(Scenario):
 def run_timeline(line: bytes, registry: Registry) -> Answer:
     """The state after each operation of a scenario."""
     scenario = msgspec.json.decode(line, type=Timeline)
-    chosen = config.default() if scenario.config is None else config.from_object(scenario.config)
+    gates = gates_of(scenario)
     clock = VirtualClock(START_NS)
-    driver = Driver(clock, build_scheduler(chosen, clock, registry))
+    driver = Driver(clock, build_scheduler(configuration(scenario, gates), clock, registry, gates=gates))
     return {"name": scenario.name, "states": [_state(driver, _perform(driver, op)) for op in scenario.ops]}
 
 

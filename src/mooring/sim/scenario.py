@@ -27,7 +27,7 @@ from mooring.drivers.single_attempts import gate_of, reserve, write_through
 from mooring.framework import config
 from mooring.framework.attempts.fit_errors import RejectedAttempt
 from mooring.framework.attempts.runner import Runner
-from mooring.framework.config.feature_gates import parse_gates
+from mooring.framework.config.feature_gates import parse_gates, with_defaults
 from mooring.framework.config.types import KubeSchedulerConfiguration
 from mooring.framework.contract.intents import Bind, Evict
 from mooring.framework.contract.points import Nomination, Plugin, SchedulerServices
@@ -85,14 +85,19 @@ class Placer:
     """A cluster, its pending pods, and the profiles that place them."""
 
     def __init__(
-        self, config: KubeSchedulerConfiguration, options: DecideOptions, registry: Registry | None = None
+        self,
+        config: KubeSchedulerConfiguration,
+        options: DecideOptions,
+        registry: Registry | None = None,
+        gates: Mapping[str, bool] | None = None,
     ) -> None:
-        """Raises ConfigError."""
-        self.cluster = Cluster()
+        """`gates`: feature gates by name; one that is not named has its default. Raises ConfigError."""
+        gates = with_defaults(gates)
+        self.cluster = Cluster(gates)
         self.nominated = self.cluster.nominated
         self.pending: dict[str, Pod] = {}
         self._runners = build_runners(
-            config, registry, SchedulerServices(self.cluster, want=partial(write_through, self.cluster))
+            config, registry, SchedulerServices(self.cluster, want=partial(write_through, self.cluster)), gates
         )
         self._options = options
         self._attempts = 0
@@ -103,7 +108,7 @@ class Placer:
         """Add an object: a pod without a node is pending, everything else is part of the cluster."""
         if isinstance(item, Pod) and not item.spec.node_name and not item.is_finished:
             self.pending[item.key] = item
-            if item.status.nominated_node_name:
+            if item.status.nominated_node_name and self.runner_of(item) is not None:
                 self.nominated.promise(item, item.status.nominated_node_name)
             item.shape.work_out()  # when the pod arrives, as in a scheduler: a benchmark does not count it
             _ = item.label_set
@@ -204,7 +209,7 @@ class Scenario(msgspec.Struct):
     objects: list[msgspec.Raw] = msgspec.field(default_factory=list)
     pods: list[str] = msgspec.field(default_factory=list)
     featureGates: str = ""
-    """As `--feature-gates` takes them. Only `mooring bench --queue` has gates."""
+    """As `--feature-gates` takes them."""
 
 
 class _ScenarioHeader(msgspec.Struct):
@@ -262,9 +267,10 @@ def put_objects(scenario: Scenario, put: Callable[[KubeObject], None]) -> None:
 
 def load(scenario: Scenario, options: DecideOptions, registry: Registry | None = None) -> Placer:
     """A placer with the scenario's objects. Raises ScenarioError."""
-    chosen = configuration(scenario)
+    gates = gates_of(scenario)
+    chosen = configuration(scenario, gates)
     try:
-        placer = Placer(chosen, options, registry)
+        placer = Placer(chosen, options, registry, gates)
     except ValueError as fault:
         raise ScenarioError(f"config: {fault}") from fault
     put_objects(scenario, placer.put)

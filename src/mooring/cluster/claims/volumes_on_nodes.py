@@ -15,6 +15,7 @@ from mooring.model.pod import Pod
 from mooring.model.pod_spec import Volume
 from mooring.model.storage import PersistentVolume, PersistentVolumeClaim, StorageClass, VolumeAttachment
 from mooring.model.volumes import (
+    IN_TREE_PLUGINS,
     disks_of,
     driver_of_provisioner,
     handle_of,
@@ -38,6 +39,8 @@ class PodHandles(msgspec.Struct):
     """The volumes of a pod, as far as drivers are concerned; `fault`: why they cannot be determined."""
 
     handles: set[VolumeHandle] = msgspec.field(default_factory=set)
+    native: set[str] = msgspec.field(default_factory=set)
+    """The drivers of volumes and classes that name their driver themselves. Others are translated from in-tree plugins."""
     claims: list[str] = msgspec.field(default_factory=list)
     """Keys of the claims that were looked up, found or not."""
     missing: str | None = None
@@ -75,7 +78,18 @@ def _add_claim(found: PodHandles, storage: StorageView, pod: Pod, volume: Volume
     handle = None if fault else handle_of_claim(storage, claim)
     if handle is not None:
         found.handles.add(handle)
+        if not _is_translated(storage, claim):
+            found.native.add(handle[0])
     return fault
+
+
+def _is_translated(storage: StorageView, claim: PersistentVolumeClaim) -> bool:
+    """Whether an in-tree plugin stands behind the claim: behind its volume, or if it has none, behind its class."""
+    volume = storage.volumes.get(claim.spec.volume_name) if claim.spec.volume_name else None
+    if volume is not None:
+        return volume.spec.csi is None
+    storage_class = storage.classes.get(claim.class_name) if claim.class_name else None
+    return storage_class is not None and storage_class.provisioner in IN_TREE_PLUGINS
 
 
 def handle_of_claim(storage: StorageView, claim: PersistentVolumeClaim) -> VolumeHandle | None:

@@ -32,6 +32,8 @@ class Images:
         self._images: dict[str, Image] = {}
         self._names: dict[int, frozenset[str]] = {}
         """By row: the images of its node."""
+        self._overruled: set[int] = set()
+        """Rows whose node reports another size of an image than the first node did."""
         self._counts: dict[str, NDArray[np.int32]] = {}
         """Image -> column, made when first asked for: a node reports up to 50 images, and pods use few of them."""
         self.epoch = 0
@@ -50,8 +52,12 @@ class Images:
         before = self._names.get(row, frozenset())
         for name in before:
             self._take_away(row, name)
-        for name in sizes:
-            self._images.setdefault(name, Image(sizes[name])).rows.add(row)
+        self._overruled.discard(row)
+        for name, size_bytes in sizes.items():
+            image = self._images.setdefault(name, Image(size_bytes))
+            image.rows.add(row)
+            if image.size_bytes != size_bytes:
+                self._overruled.add(row)
         if names:
             self._names[row] = names
         else:
@@ -76,6 +82,10 @@ class Images:
     def lags(self, row: int) -> bool:
         """Whether the row has images and would see other counts if it changed now."""
         return row in self._names and self._captured.get(row) != self.epoch
+
+    def would_resize(self, row: int) -> bool:
+        """Whether an image would get another size if the node of the row, the only one that has it, reported it again."""
+        return row in self._overruled and any(len(self._images[name].rows) == 1 for name in self._names.get(row, ()))
 
     def lagging(self) -> dict[int, dict[str, int]]:
         """Row -> what it sees, where that is not how it is."""

@@ -131,7 +131,7 @@ class Shelf:
 
 def single_rule(matcher: NodeMatcher | None) -> tuple[str, list[str]] | None:
     """The label and its values, where a matcher is no more than that."""
-    if matcher is None or len(matcher.terms) != 1 or matcher.terms[0].fault or len(matcher.terms[0].labels) != 1:
+    if matcher is None or len(matcher.terms) != 1 or matcher.terms[0].faults or len(matcher.terms[0].labels) != 1:
         return None
     rule = matcher.terms[0].labels[0]
     return (rule.key, sorted(rule.values)) if rule.operator == "In" else None

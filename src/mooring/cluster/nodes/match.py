@@ -20,8 +20,8 @@ def match_nodes(nodes: NodeTable, matcher: NodeMatcher, rows: Rows) -> Mask:
 
 
 def match_term(nodes: NodeTable, term: NodeTerm, rows: Rows) -> Mask:
-    """Rows on which all rules of a term hold; a term with a fault matches none."""
-    if term.fault is not None:
+    """Rows on which all rules of a term hold; a term with faults matches none."""
+    if term.faults:
         return np.zeros(len(nodes.alive[rows]), np.bool_)
     found = np.ones(len(nodes.alive[rows]), np.bool_)
     for rule in term.labels:

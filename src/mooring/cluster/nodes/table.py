@@ -92,7 +92,8 @@ class NodeTable:
         share_texts(node)
         row = self.row_book.get(node.name)
         before = None if row is None else self.nodes[row]
-        if row is not None and before is not None and have_same_facts(before, node):
+        is_known = row is not None and before is not None and have_same_facts(before, node)
+        if row is not None and is_known and not self.images.would_resize(row):
             self.nodes[row] = node
             if self.images.lags(row):
                 self.touches.note(row)  # Parity: any update of a node, a heartbeat too, lets it see image counts anew

@@ -48,6 +48,12 @@ def leave_room(attempt: Attempt, verdicts: Verdicts, nominated: NominatedLoad) -
 
 def passes_alone(attempt: Attempt, row: int, nominated: NominatedLoad) -> bool:
     """Whether one row passes, with the pods nominated to it and without them; no filter is asked about other rows."""
+    return rejection_alone(attempt, row, nominated) is None
+
+
+def rejection_alone(attempt: Attempt, row: int, nominated: NominatedLoad) -> tuple[int, int] | None:
+    """The index of the first filter that rejects one row, and its code; None: the row passes, with the pods nominated to it
+    and without them."""
     caller, status = attempt.context.caller, ERROR
     began_ns = caller.began()
     try:
@@ -55,22 +61,22 @@ def passes_alone(attempt: Attempt, row: int, nominated: NominatedLoad) -> bool:
         status = SUCCESS
     finally:
         caller.ended("Filter", status, began_ns)
-    caller.filtered(attempt.left_out, np.array([PASSED if rejection is None else rejection], np.int8), 1)
-    return rejection is None
+    caller.filtered(attempt.left_out, np.array([PASSED if rejection is None else rejection[0]], np.int8), 1)
+    return rejection
 
 
-def _rejection_alone(attempt: Attempt, row: int, nominated: NominatedLoad) -> int | None:
-    """The index of the first filter that rejects the row."""
+def _rejection_alone(attempt: Attempt, row: int, nominated: NominatedLoad) -> tuple[int, int] | None:
     context = attempt.context
     attempt.refresh_node_answers()
     rejection = rejection_of_row(attempt, context, row)
     if rejection is not None:
-        return rejection[0]
+        return rejection
     crowd = nominated.crowd_on([row], context.pod.priority, context.pod.id) if nominated else None
     if crowd is None:
         return None
-    first = int(verdicts_with(attempt, crowd, nominated).first[0])
-    return None if first == PASSED else first
+    verdicts = verdicts_with(attempt, crowd, nominated)
+    first = int(verdicts.first[0])
+    return None if first == PASSED else (first, int(verdicts.codes[first][0]))
 
 
 def _leave_room(attempt: Attempt, verdicts: Verdicts, crowd: Crowd, nominated: NominatedLoad) -> None:

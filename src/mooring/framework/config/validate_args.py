@@ -23,10 +23,9 @@ from mooring.framework.config.args import (
 )
 from mooring.framework.config.durations import Duration
 from mooring.framework.config.problems import aggregate, duplicate, forbidden, invalid, required, unsupported
-from mooring.model.meta import Requirement
-from mooring.model.names import label_value_faults, qualified_name_faults
-from mooring.model.pod_spec import NodeAffinitySpec, NodeSelectorTerm, TopologySpreadConstraint
-from mooring.model.selectors import faults_of_values
+from mooring.model.names import qualified_name_faults
+from mooring.model.pod_spec import NodeAffinitySpec, TopologySpreadConstraint
+from mooring.model.selector_faults import term_faults
 
 Gates = Mapping[str, bool]
 Check = Callable[[str, Any, Gates], Iterator[str]]
@@ -206,54 +205,15 @@ CHECKS: dict[str, tuple[type[Args], Check]] = {
 # ---- The node affinity that a profile adds to its pods: whatever would not parse, with the path to it
 
 
-_LABEL_OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt")
-"""Operators that node selectors allow for labels; below, the operators for fields."""
-_FIELD_OPERATORS = ("In", "NotIn")
-
-
 def affinity_problems(path: str, affinity: NodeAffinitySpec) -> Iterator[str]:
     """Yield the errors that upstream's parser reports for a node affinity. An empty term matches nothing and a preference of
     weight 0 counts for nothing, so neither is an error."""
     if affinity.required is not None:
         terms = f"{path}.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms"
         for i, term in enumerate(affinity.required.node_selector_terms or ()):
-            yield from _term_problems(f"{terms}[{i}]", term)
+            yield from term_faults(f"{terms}[{i}]", term)
     for i, preferred in enumerate(affinity.preferred or ()):
         if preferred.weight != 0:
             # Parity: upstream leaves `.preference` out of this path.
             there = f"{path}.preferredDuringSchedulingIgnoredDuringExecution[{i}]"
-            yield from _term_problems(there, preferred.preference)
-
-
-def _term_problems(path: str, term: NodeSelectorTerm) -> Iterator[str]:
-    """The lines about labels, then those about fields."""
-    for i, line in enumerate(term.match_expressions or ()):
-        yield from _label_problems(f"{path}.matchExpressions[{i}]", line)
-    for i, line in enumerate(term.match_fields or ()):
-        yield from _field_problems(f"{path}.matchFields[{i}]", line)
-
-
-def _label_problems(path: str, line: Requirement) -> Iterator[str]:
-    """An unknown operator ends the check of the line, since the rest depends on it."""
-    values = line.values or []
-    if line.operator not in _LABEL_OPERATORS:
-        yield unsupported(f"{path}.operator", line.operator, _LABEL_OPERATORS)
-        return
-    faults = qualified_name_faults(line.key)
-    if faults:
-        yield invalid(f"{path}.key", line.key, "; ".join(faults))
-    for place, value, why in faults_of_values(line.operator, values):
-        # An empty list that is written shows as one, and one that is left out as null.
-        yield invalid(f"{path}.values{place}", line.values if value is None else value, why)
-    for i, value in enumerate(values):
-        faults = label_value_faults(value)
-        if faults:
-            yield invalid(f"{path}.values[{i}][{line.key}]", value, "; ".join(faults))
-
-
-def _field_problems(path: str, line: Requirement) -> Iterator[str]:
-    """Fields are compared with exactly one value."""
-    if line.operator not in _FIELD_OPERATORS:
-        yield unsupported(f"{path}.operator", line.operator, _FIELD_OPERATORS)
-    elif len(line.values or ()) != 1:
-        yield invalid(f"{path}.values", line.values, "must have one element")
+            yield from term_faults(there, preferred.preference)

@@ -27,6 +27,7 @@ from mooring.framework.contract.status import PluginError, Rejection, final
 from mooring.model.devices import Allocation, ClaimConsumer, DeviceClass, ResourceClaim
 from mooring.model.pod import Pod
 from mooring.model.pod_spec import PodResourceClaim
+from mooring.model.selector_faults import aggregated
 from mooring.model.selectors import NodeMatcher, compile_node_selector
 from mooring.model.workloads import PodGroup
 from mooring.plugins.devices.allocation import skips_operations
@@ -69,7 +70,7 @@ def reach_of(claim: ResourceClaim) -> NodeMatcher | None:
     matcher = compile_node_selector(allocation.node_selector)
     faults = matcher.faults()
     if faults:
-        raise PluginError(faults[0] if len(faults) == 1 else f"[{', '.join(faults)}]")
+        raise PluginError(aggregated(faults))
     return matcher
 
 

@@ -25,7 +25,7 @@ from mooring.framework.contract.events import Registration
 from mooring.framework.contract.group_points import GroupFitError, GroupSearch, PodGroupPostFilterPlugin
 from mooring.framework.contract.status import SKIP, SKIP_SHAPE, PluginError, Rejection, Skip, curable, final
 from mooring.kit.clock import NS_PER_S
-from mooring.model.devices import DeviceClass, ResourceClaim
+from mooring.model.devices import Allocation, DeviceClass, ResourceClaim
 from mooring.model.pod import Pod
 from mooring.model.shape import PodPart
 from mooring.plugins.devices.allocation import (
@@ -377,10 +377,16 @@ class DynamicResources(
         if choice is None:
             raise PluginError("claim allocation not found for node")
         classes: Any = context.cluster.objects[DeviceClass]
+        begun: dict[str, Allocation] = {}
         for place, (index, claim) in enumerate(state.wanted(served)):
+            if (
+                claim_id(claim) in begun
+            ):  # Parity: devices are found for each mention of a claim, and the first are taken
+                state.allocations[index] = begun[claim_id(claim)]
+                continue
             share_id = str(uuid5(NAMESPACE_OID, f"{claim_id(claim)}/{context.seed}"))[:24]
             allocation = allocation_of(claim, choice, place, node_name, classes, share_id)
-            state.allocations[index] = allocation
+            state.allocations[index] = begun[claim_id(claim)] = allocation
             context.cluster.claims.begin(allocated(claim, allocation))
             if state.extended is not None and index == len(state.claims) - 1:
                 state.node_claim, state.mappings = claim, served.mappings

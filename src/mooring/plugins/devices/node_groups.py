@@ -17,6 +17,7 @@ from mooring.cluster.nodes.match import match_nodes
 from mooring.cluster.nodes.table import NodeTable
 from mooring.model.devices import Device, DeviceClass, DeviceId, PoolId, ResourceSlice
 from mooring.model.pod_spec import NodeSelector
+from mooring.model.selector_faults import aggregated
 from mooring.model.selectors import compile_node_selector
 from mooring.plugins.devices.device_demand import DeviceFeatures
 from mooring.plugins.devices.effort import CelFault
@@ -235,8 +236,9 @@ def _matching(selector: NodeSelector, nodes: NodeTable, what: str) -> Mask:
     matcher = compile_node_selector(selector)
     faults = matcher.faults()
     if faults:
-        shown = faults[0] if len(faults) == 1 else f"[{', '.join(faults)}]"
-        raise BadSelector(f"failed to perform node selection for {what}: failed to parse node selector: {shown}")
+        raise BadSelector(
+            f"failed to perform node selection for {what}: failed to parse node selector: {aggregated(faults)}"
+        )
     return match_nodes(nodes, matcher, slice(0, nodes.height))
 
 

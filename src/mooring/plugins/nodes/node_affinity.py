@@ -27,6 +27,7 @@ from mooring.framework.contract.status import SKIP, PluginError, Rejection, Skip
 from mooring.model.node import Node
 from mooring.model.pod import Pod
 from mooring.model.pod_spec import NodeSelectorTerm
+from mooring.model.selector_faults import aggregated
 from mooring.model.selectors import NodeMatcher, NodeTerm, compile_node_selector, compile_node_term
 from mooring.model.shape import PodPart, PodShape
 
@@ -47,16 +48,23 @@ class NodeAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin):
         added = args.added_affinity if isinstance(args, NodeAffinityArgs) else None
         self._added_required: NodeMatcher | None = None
         self._added_preferred: list[tuple[int, NodeTerm]] = []
+        self._adds_preferences = added is not None and bool(added.preferred)
+        """Parity: terms that match no node count here, too: Score runs for them, and gives every node 0."""
         if added is not None and added.required is not None:
             self._added_required = compile_node_selector(added.required)
-        for preferred in (added.preferred if added else None) or ():
-            term = compile_node_term(preferred.preference) if preferred.weight else None
+        for i, preferred in enumerate((added.preferred if added else None) or ()):
+            term = compile_node_term(preferred.preference, f"[{i}]") if preferred.weight else None
             if term is not None:
                 self._added_preferred.append((preferred.weight, term))
-        faults = self._added_required.faults() if self._added_required else []
-        faults += [term.fault for _, term in self._added_preferred if term.fault]
-        if faults:
-            raise ValueError(f"parsing addedAffinity: {faults[0]}")
+        wrong = {
+            "required": self._added_required.faults() if self._added_required else [],
+            "preferred": [fault for _, term in self._added_preferred for fault in term.faults],
+        }
+        for kind, faults in wrong.items():
+            if faults:
+                raise ValueError(
+                    f"parsing addedAffinity.{kind}DuringSchedulingIgnoredDuringExecution: {aggregated(faults)}"
+                )
 
     def events(self) -> Sequence[Registration]:
         return (Registration(ClusterEvent(NODE, Action.ADD | Action.UPDATE_NODE_LABEL), self._node_wanted),)
@@ -121,7 +129,7 @@ class NodeAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin):
     def pre_score(self, context: SchedulingContext, rows: Rows) -> Skip | None:
         """SKIP without preferred terms. Reads.SHAPE is right: only the terms and the profile decide. Terms that do not
         compile fail the attempt, as upstream."""
-        if context.shape.preferred_nodes is None and not self._added_preferred:
+        if context.shape.preferred_nodes is None and not self._adds_preferences:
             return SKIP
         _preferred(context)
         return None
@@ -143,9 +151,9 @@ def _preferred(context: SchedulingContext) -> tuple[tuple[int, NodeTerm], ...]:
     """The preferred terms of the pod. Terms that do not compile fail the attempt: at PreScore, or at Score in a profile
     without it."""
     preferred = context.shape.preferred_nodes or ()
-    for _, term in preferred:
-        if term.fault is not None:
-            raise PluginError(term.fault)
+    faults = [fault for _, term in preferred for fault in term.faults]
+    if faults:
+        raise PluginError(aggregated(faults))
     return preferred
 
 

@@ -43,6 +43,7 @@ from mooring.framework.kept.asking import AttemptError
 from mooring.framework.profile.metric_catalogue import POD_GROUPS, PREEMPTION_ATTEMPTS
 from mooring.kit.choice import choose
 from mooring.model.pod import Pod
+from mooring.model.selector_faults import aggregated
 from mooring.model.shape import PodShape
 from mooring.plugins.preemption.group_preemption import (
     VictimOrder,
@@ -79,8 +80,13 @@ class UnitDryRun:
 
     def search(self, rows: Sequence[int], findings: Findings) -> None:
         """Search for victims on each of the rows."""
+        without_node = self._order.groups_without_node()
         for row in rows:
-            findings.add_answer(row, self._search_row(row))
+            fault = self._order.fault_on((row,), without_node)
+            if fault is None:
+                findings.add_answer(row, self._search_row(row))
+            else:
+                findings.faults.append(fault)
 
     def _search_row(self, row: int) -> Rejection | tuple[tuple[Pod, ...], int]:
         """(victims, number of them that break budgets) on one node, or why the node cannot be made to fit."""
@@ -279,8 +285,9 @@ class DefaultPreemption(PreEnqueuePlugin, PostFilterPlugin, PodGroupPostFilterPl
         """The outcome of the dry run on all nodes where eviction can help."""
         nodes, findings = failure.context.nodes, self.search(failure)
         if not len(findings):
-            if findings.without_victims:
-                raise PluginError(PREFIX + _no_victims(findings, nodes))
+            faults = [*findings.faults, *_no_victims(findings, nodes)]
+            if faults:
+                raise PluginError(PREFIX + aggregated(faults))
             text = PREFIX + _message(findings, nodes.alive_count)
             return NoRoom(curable(text), clear_nomination=True)
         if not failure.is_reviewed:
@@ -429,11 +436,10 @@ def _kept_for(kept: dict[KeptKey, K], pod: Pod, make: Callable[[], K]) -> K:
     return found
 
 
-def _no_victims(findings: Findings, nodes: NodeTable) -> str:
+def _no_victims(findings: Findings, nodes: NodeTable) -> list[str]:
     """Parity: a node that fits without evictions, and that an extender rejected, is an error of the dry run."""
     names = sorted(nodes.names[row] for row in findings.without_victims)
-    texts = [f'expected at least one victim pod on node "{name}"' for name in names]
-    return texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
+    return [f'expected at least one victim pod on node "{name}"' for name in names]
 
 
 def _message(findings: Findings, node_count: int) -> str:

@@ -10,16 +10,17 @@ break a disruption budget before the others, as long as the members still fit on
 """
 
 from bisect import bisect_left, insort
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 
 import msgspec
+import numpy as np
 
 from mooring.cluster.change_log import Follower
 from mooring.cluster.cluster import Cluster
 from mooring.cluster.nodes.ranks import start_ns
 from mooring.cluster.pods.pod_groups import GroupName
 from mooring.framework.contract.group_points import GroupFitError, GroupRoom, GroupSearch, PodsLeave
-from mooring.framework.contract.status import Rejection, curable, final
+from mooring.framework.contract.status import PluginError, Rejection, curable, final
 from mooring.model.label_set import LabelSet
 from mooring.model.pod import Pod
 from mooring.plugins.preemption.victim_search import Budget, breaks_budget, is_being_preempted
@@ -179,6 +180,24 @@ class VictimOrder:
         found = [*self._singles.get(row, ()), *(self._wholes[name] for name in self._groups_on.get(row, ()))]
         return [entry[-1] for entry in sorted(found)]
 
+    def groups_without_node(self) -> dict[GroupName, str]:
+        """The groups that leave as one and have pods on a node that is gone, with its name."""
+        nodes = self.nodes
+        gone = (row for row in np.flatnonzero(~nodes.alive[: nodes.height]).tolist() if nodes.pods_on[row])
+        pods = ((pod, nodes.names[row]) for row in gone for pod in nodes.pods_on[row] if pod.group_key is not None)
+        found = ((self._standing(pod)[0], name) for pod, name in pods)
+        return {group: name for group, name in found if group is not None}
+
+    def fault_on(self, rows: Iterable[int], without_node: Mapping[GroupName, str]) -> str | None:
+        """Parity: upstream fails where a group with pods on one of these rows has pods on a node that is gone. Returns its
+        text. `without_node` is what `groups_without_node` returns."""
+        for row in rows if without_node else ():
+            for group in self._groups_on.get(row, set()) & without_node.keys():
+                name = without_node[group]
+                missing = f'nodeinfo not found for node name "{name}"'
+                return f'failed to get node info for node "{name}" from snapshot: {missing}'
+        return None
+
     def _start_over(self) -> None:
         """Build the order of units again from all rows. Pods of a group that leaves as one form a single entry."""
         row_book = self.nodes.row_book
@@ -298,8 +317,11 @@ def answer_at_once(failure: GroupFitError, goes_by_group: bool) -> GroupRoom | R
 
 
 def search_victims(failure: GroupFitError, order: VictimOrder, budgets: Sequence[Budget]) -> GroupSearch:
-    """The victims for a group."""
+    """The victims for a group. Raises PluginError."""
     priority = failure.group.priority
+    fault = order.fault_on(sorted(order.member_rows), order.groups_without_node())
+    if fault is not None:
+        raise PluginError(f"{_PREFIX}failed to create domain: {fault}")
     if not order.has_below(priority):
         return NO_VICTIMS
     found = yield PodsLeave(priority=priority)

@@ -163,6 +163,8 @@ class Findings:
         """Verdicts of nodes that cannot be made to fit, with the number of nodes."""
         self.without_victims: list[int] = []
         """Rows that take the pod as they are: only an extender can have refused them."""
+        self.faults: list[str] = []
+        """Why nodes could not be tried: errors of the attempt, unless there is a candidate."""
         self._dry_run = kept
         self.single: dict[int, tuple[Pod, ...]] = {}
         """The victims on nodes that were tried alone, by row."""

@@ -50,6 +50,7 @@ class NodeLimits:
         """Driver -> limit of each row; NO_LIMIT where there is none."""
         self.is_limited: NDArray[np.bool_] = np.zeros(0, np.bool_)
         """Rows on which some driver has a limit."""
+        self.has_csi_node: NDArray[np.bool_] = np.zeros(0, np.bool_)
         self._installed: dict[str, NDArray[np.bool_]] = {}
 
     def has_driver(self, driver: str) -> NDArray[np.bool_]:
@@ -65,10 +66,13 @@ class NodeLimits:
             return
         self._made_of, capacity = made_of, nodes.capacity
         self.by_driver, self._installed = {}, {}
-        self.is_limited = np.zeros(capacity, np.bool_)
+        self.is_limited, self.has_csi_node = np.zeros(capacity, np.bool_), np.zeros(capacity, np.bool_)
         for csi_node in storage.nodes.values():
             row = nodes.row_book.get(csi_node.name)
-            for driver in (csi_node.spec.drivers or ()) if row is not None else ():
+            if row is None:
+                continue
+            self.has_csi_node[row] = True
+            for driver in csi_node.spec.drivers or ():
                 self._installed.setdefault(driver.name, np.zeros(capacity, np.bool_))[row] = True
                 count = driver.allocatable.count if driver.allocatable is not None else None
                 if count is not None:
@@ -94,6 +98,9 @@ class NewVolumes(msgspec.Struct, frozen=True):
     """Why the volumes cannot be worked out: an error of the attempt, unless a claim is missing."""
     required_drivers: tuple[str, ...] = ()
     """Drivers that must run on a node, or else the pod must not go there."""
+    native: frozenset[str] = frozenset()
+    """Drivers that the pod needs on any node. It needs the others only on a node with a CSINode, where in-tree plugins are
+    translated."""
 
 
 class NodeVolumeLimits(PreFilterPlugin, VolumePlugin):
@@ -122,7 +129,7 @@ class NodeVolumeLimits(PreFilterPlugin, VolumePlugin):
         if new is None:
             found = handles_of(context.cluster.storage, context.pod)
             required = self._required_drivers(context, found.handles) if self._requires_drivers else ()
-            new = NewVolumes(frozenset(found.handles), found.missing, found.fault, required)
+            new = NewVolumes(frozenset(found.handles), found.missing, found.fault, required, frozenset(found.native))
             context.state.write(self.name, new)
         return new
 
@@ -136,10 +143,19 @@ class NodeVolumeLimits(PreFilterPlugin, VolumePlugin):
         if not new.handles:
             return None
         self._limits.refresh(context)
-        codes = self._exceeded(context, new.handles, rows) * _EXCEEDED
-        for i, driver in reversed(list(enumerate(new.required_drivers))):
-            codes[~self._limits.has_driver(driver)[rows]] = _FIRST_ABSENT + i
+        absent = self._absent(new, rows)
+        codes = np.where(absent, absent, self._exceeded(context, new.handles, rows, absent == 0) * _EXCEEDED)
         return codes if codes.any() else None
+
+    def _absent(self, new: NewVolumes, rows: Rows) -> Codes:
+        """The code of a missing driver for the rows on which one that the pod requires does not run."""
+        codes = np.zeros(len(self._limits.has_csi_node[rows]), np.int64)
+        for i, driver in reversed(list(enumerate(new.required_drivers))):
+            is_absent = ~self._limits.has_driver(driver)[rows]
+            if driver not in new.native:
+                is_absent &= self._limits.has_csi_node[rows]
+            codes[is_absent] = _FIRST_ABSENT + i
+        return codes
 
     def rejection(self, context: SchedulingContext, code: int) -> Rejection:
         if code == _EXCEEDED:
@@ -156,16 +172,19 @@ class NodeVolumeLimits(PreFilterPlugin, VolumePlugin):
         names = sorted({driver for driver, _ in handles})
         return tuple(name for name in names if name in known and known[name].spec.prevent_pod_scheduling_if_missing)
 
-    def _exceeded(self, context: SchedulingContext, handles: frozenset[VolumeHandle], rows: Rows) -> NDArray[np.int64]:
-        """1 for the rows on which a driver would have to attach more than it can."""
+    def _exceeded(
+        self, context: SchedulingContext, handles: frozenset[VolumeHandle], rows: Rows, in_question: NDArray[np.bool_]
+    ) -> NDArray[np.int64]:
+        """1 for the rows on which a driver would have to attach more than it can. `in_question`: rows that no missing driver
+        rules out; only their pods can fail the attempt."""
         exceeded = np.zeros(len(context.nodes.alive[rows]), np.bool_)
         if not self._limits.by_driver:
             return exceeded.astype(np.int64)
         if context.nodes is not context.cluster.nodes:
-            return self._exceeded_one_by_one(context, handles, rows)
+            return self._exceeded_one_by_one(context, handles, rows, in_question)
         volumes = context.cluster.volumes_on_nodes()
         if volumes.faulty_rows:
-            self._raise_fault(context, rows)
+            self._raise_fault(context, rows, in_question)
         for driver in sorted({driver for driver, _ in handles if driver in self._limits.by_driver}):
             wanted = [handle for handle in handles if handle[0] == driver]
             needed = np.full(context.nodes.capacity, len(wanted), np.int64)
@@ -175,24 +194,24 @@ class NodeVolumeLimits(PreFilterPlugin, VolumePlugin):
             exceeded |= exceeds(0 if held is None else held[rows], needed[rows], self._limits.by_driver[driver][rows])
         return exceeded.astype(np.int64)
 
-    def _raise_fault(self, context: SchedulingContext, rows: Rows) -> None:
+    def _raise_fault(self, context: SchedulingContext, rows: Rows, in_question: NDArray[np.bool_]) -> None:
         """Parity: a pod on a limited node whose volumes cannot be worked out is an error for every pod with volumes that
         might join it there, whichever driver has the limit."""
         volumes = context.cluster.volumes_on_nodes()
-        for row in np.arange(context.nodes.height)[rows].tolist():
+        for row in np.arange(context.nodes.height)[rows][in_question].tolist():
             if row in volumes.faulty_rows and self._limits.is_limited[row]:
                 raise PluginError(volumes.row(row).fault or "")
 
     def _exceeded_one_by_one(
-        self, context: SchedulingContext, handles: frozenset[VolumeHandle], rows: Rows
+        self, context: SchedulingContext, handles: frozenset[VolumeHandle], rows: Rows, in_question: NDArray[np.bool_]
     ) -> NDArray[np.int64]:
         """In a what-if, where the pods on a row are not those that the cluster's columns follow."""
         known = context.cluster.volumes_on_nodes()
         answers = []
-        for row in np.arange(context.nodes.height)[rows].tolist():
+        for row, is_asked in zip(np.arange(context.nodes.height)[rows].tolist(), in_question.tolist(), strict=True):
             limits = {driver: int(column[row]) for driver, column in self._limits.by_driver.items()}
             held = volumes_of_row(context.cluster.storage, context.nodes.pods_on[row], known.attachments(row))
-            if held.fault is not None and self._limits.is_limited[row]:
+            if held.fault is not None and is_asked and self._limits.is_limited[row]:
                 raise PluginError(held.fault)
             answers.append(exceeds_limits(handles, held, limits))
         return np.array(answers, np.int64)

@@ -31,6 +31,8 @@ from mooring.model.volumes import (
     is_migrated,
     is_of_kind,
     translated_affinity,
+    translation_fault,
+    zones_of,
 )
 
 # ---- Which nodes can use a volume.
@@ -80,10 +82,19 @@ def bound_codes(
         if volume is None:
             codes[codes == 0] = NO_SUCH_VOLUME
             break
+        _raise_fault(context, volume, np.arange(context.nodes.height)[rows][codes == 0])
         reached = rows_in_reach(context, volume, rows, reaches)
         if reached is not None:
             codes[~reached] = OUT_OF_REACH
     return codes
+
+
+def _raise_fault(context: SchedulingContext, volume: PersistentVolume, rows: NDArray[np.intp]) -> None:
+    """Parity: an in-tree volume that cannot be translated is an error where the driver has taken over."""
+    in_tree = in_tree_of(volume.spec) if volume.spec.csi is None else None
+    fault = None if in_tree is None else translation_fault(volume.spec, zones_of(volume))
+    if in_tree is not None and fault is not None and _migrated_rows(context, in_tree)[rows].any():
+        raise PluginError(f"could not translate pv: {fault}")
 
 
 def rows_in_reach(
