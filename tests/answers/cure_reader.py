@@ -104,6 +104,15 @@ def lower(cluster: Manifests, parts: str) -> None:
             resources["limits"][resource] = after
 
 
+def drop_request(cluster: Manifests, resource: str, limit: str | None, whose: str) -> None:
+    for each in whose.split(" and "):
+        kind, _, name = each.rpartition(" ")
+        listed = cluster.spec[{"container": "containers", "init container": "initContainers"}[kind]]
+        (holder,) = [one for one in listed if one["name"] == name]
+        for level in ("requests", "limits") if limit else ("requests",):
+            del holder["resources"][level][resource]
+
+
 def taints_in(text: str) -> Iterator[Written]:
     for each in text.split(" and "):
         rest, _, effect = each.rpartition(":")
@@ -313,21 +322,46 @@ def move(cluster: Manifests, moves: str) -> None:
         spec["nodeName"] = new
 
 
-def remove(cluster: Manifests, names: str, node: str) -> None:
+def remove(cluster: Manifests, removals: str) -> None:
+    for each in removals.split(" and remove "):
+        names, _, node = each.rpartition(" from ")
+        for name in names.split(" and "):
+            pod = cluster.find("Pod", name)
+            if pod["spec"]["nodeName"] != node:
+                raise Misleading(f"{name} is not on {node}")
+            cluster.objects.remove(pod)
+
+
+def wait(cluster: Manifests, names: str) -> None:
     for name in names.split(" and "):
         pod = cluster.find("Pod", name)
-        if pod["spec"]["nodeName"] != node:
-            raise Misleading(f"{name} is not on {node}")
+        if "deletionTimestamp" not in pod["metadata"]:
+            raise Misleading(f"{name} does not end")
         cluster.objects.remove(pod)
 
 
-def create_volumes(cluster: Manifests, _: str) -> None:
+def create_volumes(cluster: Manifests, created: str) -> None:
     claim_pattern = r"create the PersistentVolumeClaim (\S+) \((\S+)\) with a volume"
+    again_pattern = (
+        r"create the PersistentVolumeClaim (\S+) \((\S+?)(?:, class (\S+))?\) again, "
+        r"with (?:a volume|another volume without the data of (\S+))"
+    )
     volume_pattern = r"create a volume for the PersistentVolumeClaim (\S+) \((\S+?)(?:, class (\S+))?\)"
-    for each in _.split(" and "):
+    for each in re.split(" and (?=create )", created):
+        if match := re.fullmatch(again_pattern, each):
+            claim = cluster.find("PersistentVolumeClaim", match[1])
+            old = claim["spec"]["volumeName"]
+            is_there = any(
+                one["kind"] == "PersistentVolume" and one["metadata"]["name"] == old for one in cluster.objects
+            )
+            if (match[4] == old) is not is_there:
+                raise Misleading(f"the volume of {match[1]} is {old}")
+            _bind(cluster, claim, match[2], match[3])
+            continue
         if match := re.fullmatch(claim_pattern, each):
             spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": match[2]}}}
-            metadata = {"name": match[1], "namespace": cluster.pod["metadata"]["namespace"], "uid": f"uid-{match[1]}"}
+            namespace, _, name = match[1].partition("/")
+            metadata = {"name": name, "namespace": namespace, "uid": f"uid-{name}"}
             claim = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": metadata, "spec": spec}
             cluster.objects.append(claim)
             _bind(cluster, claim, match[2], None)
@@ -356,6 +390,7 @@ RULES: tuple[tuple[str, Callable[..., None]], ...] = (
     (r"remove the scheduling gate (.+)", ungate),
     (r"use schedulerName (\S+) instead of (\S+)", change_scheduler),
     (r"lower (.+)", lower),
+    (r"drop the (\S+) request( and limit)? of ((?:init )?container .+)", drop_request),
     (r"tolerate the taint (.+)", tolerate),
     (r"select (\S+)=(\S+) instead of (\S+)=(\S+)", select),
     (r"drop the node selector (\S+)=(\S+)", drop_selector),
@@ -385,7 +420,8 @@ RULES: tuple[tuple[str, Callable[..., None]], ...] = (
     (r"add a node like (\S+) \((.+)\)", add_like),
     (r"add a node without taints(?: named (\S+))? that has at least (.+?)(?: and the labels (.+))?", add_described),
     (r"(move .+)", move),
-    (r"remove (.+) from (\S+)", remove),
+    (r"remove (.+ from \S+)", remove),
+    (r"wait until (.+) ha(?:s|ve) ended", wait),
     (r"(create .+)", create_volumes),
 )
 """The sentences that a person understands, and what the person does."""

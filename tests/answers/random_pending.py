@@ -14,6 +14,7 @@ TAINTS = (
     {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"},
 )
 CLASSES = {"low": (0, None), "mid": (50, None), "never": (80, "Never"), "high": (200, None)}
+CLAIMS = ("unbound", "missing", "lost", "far", "zonal")
 CPUS = ("100m", "500m", "1", "1", "2", "2", "3", "4", "9")
 
 
@@ -32,7 +33,7 @@ def a_cluster(seed: int) -> list[Written]:
     """The objects of one cluster. Every twentieth or so has no nodes."""
     dice = Dice(seed)
     nodes = [_node(dice, f"n{i}") for i in range(dice.choice((0, 1, 1, *range(2, 7), *range(2, 7))))]
-    objects = [*nodes, *_classes(), *_claims()]
+    objects = [*nodes, *_classes(), *_claims(), *_bound("lost", None), *_bound("far", "w"), *_bound("zonal", "x")]
     running = [pod for i in range(dice.randint(0, 12)) if (pod := _placed(dice, f"p{i}", nodes)) is not None]
     for node in nodes:
         del node["room"]
@@ -106,6 +107,26 @@ def _claims() -> list[Written]:
     metadata = {"name": "unbound", "namespace": "default", "uid": "uid-unbound"}
     claim = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": metadata, "spec": spec}
     return [claim]
+
+
+def _bound(name: str, zone: str | None) -> list[Written]:
+    """A claim and its volume, which is in a zone; without a zone the volume is no more."""
+    (claim,) = _claims()
+    claim["metadata"] |= {"name": name, "uid": f"uid-{name}", "annotations": {"pv.kubernetes.io/bind-completed": "yes"}}
+    claim["spec"]["volumeName"] = f"of-{name}"
+    claim["status"] = {"phase": "Bound" if zone else "Lost"}
+    if zone is None:
+        return [claim]
+    reference = {"kind": "PersistentVolumeClaim", "namespace": "default", "name": name, "uid": f"uid-{name}"}
+    line = {"key": ZONE, "operator": "In", "values": [zone]}
+    spec = {
+        "capacity": {"storage": "5Gi"},
+        "accessModes": ["ReadWriteOnce"],
+        "claimRef": reference,
+        "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [line]}]}},
+    }
+    volume = {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": f"of-{name}"}, "spec": spec}
+    return [claim, {**volume, "status": {"phase": "Bound"}}]
 
 
 def _container(dice: Dice, name: str, is_modest: bool = False) -> Written:
@@ -205,6 +226,8 @@ def _running(dice: Dice, name: str, node: str) -> Written:
         _relations(dice, spec.setdefault("affinity", {}))
     pod = _pod(dice, name, spec)
     pod["status"]["phase"] = "Running"
+    if dice.strikes(0.1):
+        pod["metadata"] |= {"deletionTimestamp": "2026-01-01T00:00:00Z", "deletionGracePeriodSeconds": 30}
     if dice.random() < 0.7:
         owner = {
             "apiVersion": "apps/v1",
@@ -233,8 +256,6 @@ def _wanted(dice: Dice) -> Written:
         ]
     if dice.strikes(0.06):
         spec["schedulerName"] = "unknown"
-    if dice.strikes(0.08):
-        spec["volumes"] = [
-            {"name": "data", "persistentVolumeClaim": {"claimName": dice.choice(("unbound", "missing"))}}
-        ]
+    if dice.strikes(0.2):
+        spec["volumes"] = [{"name": "data", "persistentVolumeClaim": {"claimName": dice.choice(CLAIMS)}}]
     return _pod(dice, "wanted", spec)

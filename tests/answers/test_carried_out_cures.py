@@ -184,6 +184,10 @@ def test_a_sentence_that_says_enough_is_believed() -> None:
 
 def test_a_described_node_is_not_changed_after_it_was_added() -> None:
     """The pod wants a node by a name that no node has, and contradicts itself about a label of it."""
+    affinity = terms(("disk", "tape"))
+    (term,) = affinity["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
+    term["matchExpressions"].append({"key": "disk", "operator": "Exists"})
+    term["matchFields"] = [{"key": "metadata.name", "operator": "In", "values": ["gone"]}]
     verdict = Verdict()
-    judge(a_cluster(2_000_306), verdict)
-    assert (verdict.false, verdict.kinds) == ([], {"describe-node+drop-affinity": 2})
+    judge([a_written_pod("wanted", affinity=affinity, nodeSelector={"disk": "ssd"})], verdict)
+    assert (verdict.false, verdict.kinds) == ([], {"describe-node+drop-affinity": 1})

@@ -163,7 +163,7 @@ def test_requests_of_the_pod_as_a_whole_are_lowered_there() -> None:
     assert resources_of(form) == [({"cpu": "1"}, None)]
 
 
-def test_containers_give_up_what_is_too_much_the_largest_first_until_it_is_enough() -> None:
+def test_the_largest_container_gives_up_what_is_too_much_and_beyond_half_of_it_each_in_proportion() -> None:
     def asking(*cpus: str | None) -> Pod:
         found = [
             {"name": f"c{i}", "resources": {"requests": {"cpu": cpu}} if cpu else {}} for i, cpu in enumerate(cpus)
@@ -171,9 +171,10 @@ def test_containers_give_up_what_is_too_much_the_largest_first_until_it_is_enoug
         return build.a_pod(containers=found)
 
     for before, amount, after in (
-        (("1", "3", None, "2"), 4000, ["1", "1", None, "2"]),
-        (("1", "3", "2"), 1500, ["1", "0", "500m"]),
-        (("1", "1"), 1000, ["0", "1"]),
+        (("1", "4", None, "2"), 5000, ["1", "2", None, "2"]),
+        (("1", "3", None, "2"), 4000, ["666m", "2001m", None, "1333m"]),
+        (("1", "3", "2"), 1500, ["250m", "750m", "500m"]),
+        (("1", "1"), 1000, ["500m", "500m"]),
     ):
         form = with_requests(asking(*before), {"cpu": amount})
         assert form is not None and form.shape.request["cpu"] == amount
@@ -188,6 +189,8 @@ def test_a_sidecar_counts_with_the_containers() -> None:
     form = with_requests(build.a_pod(containers=[main], initContainers=[sidecar, first]), {"cpu": 2000})
     assert form is not None and form.shape.request["cpu"] == 2000
     assert [each[0] for each in resources_of(form)] == [{"cpu": "1"}, {"cpu": "1"}, {"cpu": "1"}]
+    form = with_requests(build.a_pod(containers=[main], initContainers=[sidecar]), {"cpu": 1000})
+    assert form is not None and [each[0] for each in resources_of(form)] == [{"cpu": "250m"}, {"cpu": "750m"}]
     form = with_requests(build.a_pod(containers=[main], initContainers=[first]), {"cpu": 2000})
     assert form is not None and [each[0] for each in resources_of(form)] == [{"cpu": "2"}, {"cpu": "2"}]
 

@@ -213,7 +213,7 @@ def test_a_new_node_comes_with_the_pods_of_daemon_sets() -> None:
 def test_a_missing_claim_and_an_unbound_one_are_created() -> None:
     volumes = [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]
     _, _, cures = cures_of(a_node("a"), a_pod("wanted", volumes=volumes))
-    assert cures[0].change == "create the PersistentVolumeClaim data (1Gi) with a volume"
+    assert cures[0].change == "create the PersistentVolumeClaim default/data (1Gi) with a volume"
     claim = {
         "apiVersion": "v1",
         "kind": "PersistentVolumeClaim",
@@ -225,7 +225,7 @@ def test_a_missing_claim_and_an_unbound_one_are_created() -> None:
         },
     }
     _, _, cures = cures_of(a_node("a"), claim, a_pod("wanted", volumes=volumes))
-    assert cures[0].change == "create a volume for the PersistentVolumeClaim data (5Gi, class fast)"
+    assert cures[0].change == "create a volume for the PersistentVolumeClaim default/data (5Gi, class fast)"
 
 
 def test_two_dimensions_are_changed_if_none_alone_suffices() -> None:

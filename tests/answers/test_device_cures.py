@@ -261,3 +261,13 @@ def test_a_search_leaves_claims_and_nodes_as_they_were(loaded: LoadedCluster) ->
     find_cures(trials, pod)
     assert trials.decide(pod, explain=True) == before
     assert before == Counterfactual(loaded).decide(pod, explain=True)
+
+
+def test_a_claim_that_does_not_exist_is_created_with_one_device_of_a_class_that_a_node_has() -> None:
+    """The pod does not even enter the queue: the scheduler looks for the claim first."""
+    classes = [a_class("gpu"), a_class("other", "device.driver == 'other.example'")]
+    loaded = a_cluster(a_node("n"), *classes, TWO, a_claiming_pod("wanted", "gone"))
+    assert [(cure.kind, cure.change, cure.node, cure.cost) for cure in cures_of(loaded)] == [
+        ("create-claim", "create the ResourceClaim default/gone with 1 device of class gpu", "n", 45)
+    ]
+    assert changes(loaded, "create-claim") == ["create the ResourceClaim default/gone with 1 device of class gpu"]

@@ -135,3 +135,11 @@ def test_nodes_with_too_many_pods_say_how_many_they_may_run() -> None:
     told = {message: details for _, message, _, details in found}
     assert told["Too many pods"] == ("these nodes run as many pods as they may: 1 to 1",)
     assert told["Insufficient cpu"] == ()
+
+
+def test_nodes_that_are_left_out_because_the_pod_names_others_have_the_line_that_does() -> None:
+    fields = [{"key": "metadata.name", "operator": "In", "values": ["gone"]}]
+    terms = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [{"matchFields": fields}]}}
+    loaded = load([a_node("a"), a_pod("wanted", affinity={"nodeAffinity": terms})])
+    (reason,) = explain_pod(Counterfactual(loaded), loaded.pod("wanted"), cures=False).reasons
+    assert reason.details == ("required node affinity metadata.name In [gone]: matches 0 nodes",)

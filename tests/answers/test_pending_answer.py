@@ -226,3 +226,42 @@ def test_a_loaded_cluster_knows_when_it_was_read() -> None:
         "Pod default/late": "0s",
         "Pod default/odd": "since yesterday",
     }
+
+
+def test_a_pod_with_two_reasons_of_one_text_is_counted_once() -> None:
+    """Eviction can help on the node that is full, and not on the one that is too small: two reasons with one text."""
+    nodes = [a_node("full", "4"), a_node("small", "1")]
+    running = a_pod("running", "4", node="full")
+    answer = mooring.load([*nodes, running, a_pod("wanted", "2")]).explain().to_dict()
+    assert [(each["pods"], each["nodes"], each["message"]) for each in answer["reasons"]] == [
+        (1, 2, "Insufficient cpu")
+    ]
+
+
+def test_pods_without_a_controller_are_their_own_owners() -> None:
+    pending = [a_pod(f"p{i}", "8") for i in range(3)] + [a_pod("q", "8", owner="ReplicaSet/q")]
+    answer = mooring.load([a_node("a"), *pending]).explain()
+    assert answer.summary()[0] == "4 of 4 pods of 4 owners are pending"
+    (lower, *_) = answer.to_dict()["changes"]
+    assert lower["owners"] == ["3 pods such as default/p0", "ReplicaSet default/q"]
+
+
+def test_a_change_of_a_node_beside_others_is_one_of_the_cluster() -> None:
+    """The search for several changes finds these; they change no pod."""
+    tainted = a_node("a", taints=[{"key": "team", "value": "ml", "effect": "NoSchedule"}], cordoned=True)
+    answer = mooring.load([tainted, a_pod("p", owner="ReplicaSet/p")]).explain().to_dict()
+    assert [(each["kind"], each["owners"]) for each in answer["changes"]] == [
+        ("uncordon+tolerate", ["ReplicaSet default/p"]),
+        ("uncordon+remove-taint", []),
+    ]
+
+
+def test_a_pod_that_waits_for_another_pending_pod_is_counted_with_it() -> None:
+    """The pod is decided first and wants to be near one that comes later: events of the queue wake it."""
+    term = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "db"}}}
+    near = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    pods = [a_pod("a-near", affinity=near, labels={"app": "web"}), a_pod("b-db", labels={"app": "db"})]
+    answer = asked(a_node("n"), *pods)
+    assert (answer.pending, answer.fitting, answer.is_settled) == (2, 2, True)
+    placed = mooring.load([a_node("n"), *pods]).simulate().to_dict()["pods"]
+    assert [each["node"] for each in placed] == ["n", "n"]

@@ -9,8 +9,9 @@ from random import Random
 import pytest
 from plan_trials import Case
 from test_plan import steps_of
-from written import a_node, a_pod
+from written import Written, a_node, a_pod
 
+import mooring
 from how_many import IS_SOAK, some_of
 from mooring.answers.plan.demand import demand_of
 from mooring.answers.plan.judge import patient
@@ -203,6 +204,51 @@ def test_pods_that_fit_on_present_nodes_may_change_places() -> None:
     for order in permutations(written):
         assert pending_after(loaded, order, steps_of(answer), 1) == 0
     assert (answer.placed_now, answer.orders_held) == (2, answer.orders)
+
+
+def simulated_left(objects: list[Written], count: int) -> int:
+    """How many of so many pending pods a simulation leaves pending if all nodes are there from the start."""
+    return count - sum("node" in each for each in mooring.load(objects).simulate().to_dict()["pods"])
+
+
+def test_a_plan_that_needs_the_pods_of_the_present_nodes_placed_first_says_so() -> None:
+    """Small pods go to the new node as well if it is there, and leave no room for the large one."""
+    small = [a_pod(f"small-{i}", "1") for i in range(6)]
+    large = a_pod("z-large", "3500m", nodeSelector={"tier": "silver"})
+    node = {**a_node("template", "4", "64Gi", labels={"tier": "silver"})}
+    offer = {"name": "silver", "price": 1.0, "node": node}
+    present = a_node("present", "8", "64Gi", labels={"tier": "gold"})
+    answer = plan(load([present, *small, large]), [offer])
+    assert answer.fits and answer.placed_now == 6
+    (note,) = [each for each in answer.notes if "placed before" in each]
+    new = a_node("silver-1", "4", "64Gi", labels={"tier": "silver"})
+    assert simulated_left([present, new, *small, large], 7) == 1
+    assert (
+        simulated_left(
+            [present, *[{**pod, "spec": {**pod["spec"], "nodeName": "present"}} for pod in small], new, large], 1
+        )
+        == 0
+    )
+    assert note.startswith("let the pods that fit on the present nodes be placed before you add nodes: ")
+
+
+def test_pods_that_no_offer_can_take_may_get_the_room_of_others() -> None:
+    """The large pod fits on the present node only. If it comes first, four of the six small ones find no room."""
+    small = [a_pod(f"a-{i}", "1") for i in range(6)]
+    large, present = a_pod("z-large", "4"), a_node("present", "4", "64Gi")
+    answer = plan(load([present, *small, large]), [{"name": "new", "price": 1.0, "node": a_node("template", "2")}])
+    assert (answer.placed_now, [*answer.pending], answer.steps) == (4, ["default/z-large"], 1)
+    (note,) = [each for each in answer.notes if "no offer can take" in each]
+    large["spec"]["nodeName"], large["status"] = "present", {"phase": "Running"}
+    assert simulated_left([present, a_node("new-1", "2"), *small, large], 6) == 4
+    assert note.startswith("pods that no offer can take may get the room of others on the present nodes: in ")
+
+
+def test_a_plan_that_does_not_need_it_does_not_say_so() -> None:
+    offer = {"name": "silver", "price": 1.0, "node": a_node("template", "4", "64Gi")}
+    answer = plan(load([a_node("present", "2"), *[a_pod(f"p{i}", "2") for i in range(3)]]), [offer])
+    assert answer.fits and answer.placed_now == 1
+    assert not any("placed before" in each for each in answer.notes)
 
 
 def test_nodes_that_hold_in_some_orders_are_told_where_limits_allow_no_others() -> None:

@@ -298,8 +298,8 @@ def test_a_volume_costs_forty_five_for_each_claim() -> None:
     assert rows_of(a_node("a"), a_pod("wanted", volumes=volumes)) == [
         (
             "create-volume",
-            "create the PersistentVolumeClaim data (1Gi) with a volume and "
-            "create the PersistentVolumeClaim logs (1Gi) with a volume",
+            "create the PersistentVolumeClaim default/data (1Gi) with a volume and "
+            "create the PersistentVolumeClaim default/logs (1Gi) with a volume",
             "a",
             90,
         ),
@@ -315,7 +315,7 @@ def test_a_claim_that_no_controller_has_created_yet_gets_its_owner_and_a_bound_v
     (cure,) = find_cures(trials, loaded.pod("wanted")).found
     assert (cure.kind, cure.change, cure.cost) == (
         "create-volume",
-        "create the PersistentVolumeClaim wanted-scratch (1Gi) with a volume",
+        "create the PersistentVolumeClaim default/wanted-scratch (1Gi) with a volume",
         45,
     )
     volume, claim = (edit.item for edit in cure.edits if isinstance(edit, PutObject))
@@ -364,8 +364,8 @@ def test_claims_that_have_a_volume_are_left_alone_and_others_are_shown_by_what_t
     assert rows == [
         (
             "create-volume",
-            "create a volume for the PersistentVolumeClaim fast (1Gi, class ssd) and "
-            "create a volume for the PersistentVolumeClaim any (1Gi)",
+            "create a volume for the PersistentVolumeClaim default/fast (1Gi, class ssd) and "
+            "create a volume for the PersistentVolumeClaim default/any (1Gi)",
             "a",
             90,
         ),

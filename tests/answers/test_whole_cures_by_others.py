@@ -1,5 +1,7 @@
 """All cures by other pods and new nodes, with their costs and in order, and the end of a search."""
 
+from typing import Any
+
 import pytest
 from cure_lists import cures_of, rows_of
 from written import a_node, a_pod
@@ -11,6 +13,7 @@ from mooring.answers.explain.cures_by_others import kinds_of_nodes
 from mooring.answers.trial.counterfactual import Counterfactual, PlacePod
 from mooring.inputs.loaded_cluster import load
 
+ZONE = "topology.kubernetes.io/zone"
 ADD_A = "add a node like a (the only one of its kind)"
 
 # ---- other pods
@@ -68,6 +71,58 @@ def test_of_four_pods_that_free_enough_the_three_with_the_smallest_shares_are_na
     large = a_pod("large", "4", "1Gi", node="a")  # 2 + 1 times
     cures = cures_of(a_node("a", "10", "64Gi"), large, *pods, a_pod("wanted", "2", "1Gi"))
     assert [cure.victims[0] for cure in cures if cure.kind == "remove"] == [f"default/small-{i}" for i in range(3)]
+
+
+# ---- pods that keep the pod away, and pods that end
+
+
+def away_from(zone_or_host: str, **labels: str) -> dict[str, Any]:
+    term = {"topologyKey": zone_or_host, "labelSelector": {"matchLabels": labels}}
+    return {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+
+
+def test_pods_whose_anti_affinity_keeps_the_pod_away_leave_on_every_node_of_the_zone() -> None:
+    nodes = [a_node("a", zone="x"), a_node("b", zone="x")]
+    keepers = [a_pod(name, node=name, affinity=away_from(ZONE, app="web")) for name in ("a", "b")]
+    other = a_pod("other", node="a", affinity=away_from(ZONE, app="db"))
+    rows = rows_of(*nodes, *keepers, other, a_pod("wanted", labels={"app": "web"}, priority=-1))
+    assert [row for row in rows if row[0].startswith("remove")] == [
+        ("remove-keepers", "remove default/a from a and remove default/b from b", "b", 80),
+    ]
+
+
+def ending(name: str, cpu: str, node: str) -> dict[str, Any]:
+    pod = a_pod(name, cpu, node=node)
+    pod["metadata"] |= {"deletionTimestamp": "2026-01-01T00:00:00Z", "deletionGracePeriodSeconds": 30}
+    return pod
+
+
+def test_a_pod_that_ends_already_is_waited_for_and_not_evicted() -> None:
+    cures = cures_of(a_node("a"), ending("old", "3", "a"), a_pod("wanted", "2", priority=5))
+    assert next((cure.kind, cure.change, cure.cost, cure.victims) for cure in cures) == (
+        "wait",
+        "wait until default/old has ended",
+        5,
+        (),
+    )
+    assert not any(cure.victims for cure in cures)
+
+
+def test_only_the_pods_that_end_on_the_node_are_waited_for() -> None:
+    pods = [ending("one", "2", "a"), ending("two", "2", "a"), ending("far", "1", "b")]
+    rows = rows_of(a_node("a"), a_node("b", "1"), *pods, a_pod("wanted", "4"))
+    assert rows[0] == ("wait", "wait until default/one and default/two have ended", "a", 5)
+
+
+def test_waiting_goes_with_other_changes() -> None:
+    tainted = a_node("a", taints=[{"key": "team", "value": "ml", "effect": "NoSchedule"}])
+    rows = rows_of(tainted, ending("old", "3", "a"), a_pod("wanted", "2"))
+    assert rows[0] == (
+        "tolerate+wait",
+        "tolerate the taint team=ml:NoSchedule, and wait until default/old has ended",
+        "a",
+        35,
+    )
 
 
 # ---- one more node

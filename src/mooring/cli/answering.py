@@ -340,8 +340,8 @@ Ask = Callable[[LoadedCluster], ClusterAnswer]
 def asked(source: ClusterSource, ask: Ask) -> ClusterAnswer:
     """The answer of the cluster, or of several side by side. Plugins print to standard error meanwhile.
 
-    A cluster that cannot be read, or that has not what the question is about, is part of the answer. What is wrong with the
-    input for every cluster alike is refused.
+    A cluster that cannot be read, or that does not have what the question is about, is part of the answer. A fault of the
+    input that concerns every cluster alike is an error.
     """
     if source.is_several:
         return _several_clusters(source, ask)

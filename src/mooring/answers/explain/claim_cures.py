@@ -11,24 +11,26 @@ from itertools import combinations
 
 import msgspec
 
-from mooring.answers.explain.cure import CHANGE_RULE, FREE_CLAIM, VOLUME, Cure, CureChange, Patient
+from mooring.answers.explain.cure import CHANGE_RULE, FREE_CLAIM, LOSE_DATA, VOLUME, Cure, CureChange, Patient
 from mooring.answers.explain.cures_by_others import broken_budgets, removal_cost
 from mooring.answers.trial.counterfactual import Edit, PutObject, RemovePod, with_spec
 from mooring.kit.words import count
 from mooring.model.devices import (
     ALL,
+    DeviceClaim,
     DeviceClass,
     DeviceRequest,
     DeviceSubRequest,
     ExactDeviceRequest,
     ResourceClaim,
+    ResourceClaimSpec,
     ResourceClaimStatus,
 )
 from mooring.model.meta import ObjectMeta, OwnerReference
 from mooring.model.pod import Pod
 from mooring.model.pod_spec import ClaimSpec, ResourceList, ResourceRequirements
 from mooring.model.storage import PersistentVolume, PersistentVolumeClaim, PersistentVolumeSpec, PhaseStatus
-from mooring.model.volumes import BIND_COMPLETED, ClaimName, claim_names, is_fully_bound, kept_for
+from mooring.model.volumes import BIND_COMPLETED, LOST, ClaimName, claim_names, is_fully_bound, kept_for, zone_rules
 from mooring.plugins.devices.device_claims import Unresolved, claims_of, is_group
 from mooring.rules.workload_pods import is_daemon
 
@@ -37,28 +39,56 @@ _UNKNOWN_SIZE = "1Gi"
 
 
 def by_volumes(patient: Patient) -> Iterator[Cure]:
-    """All claims without a volume get one that every node can use."""
+    """All claims without a volume, or whose volume is no more, get one that every node can use."""
     for change in volumes_on(patient):
         yield from patient.cures(change.kind, change.text, change.cost, *change.edits)
 
 
 def volumes_on(patient: Patient, row: int = -1) -> Iterator[CureChange]:
-    """The change after which all claims have a volume; it is the same for every node."""
+    """The change after which all claims have a volume that the node of a row can use, or every node without a row."""
     pod, known = patient.pod, patient.trials.cluster.objects[PersistentVolumeClaim]
     edits: list[Edit] = []
     texts: list[str] = []
+    cost, kind = 0, "create-volume"
     for named in claim_names(pod):
         claim = known.get(f"{pod.namespace}/{named.name}")
-        if isinstance(claim, PersistentVolumeClaim) and is_fully_bound(claim):
+        if not isinstance(claim, PersistentVolumeClaim):
+            claim = _claim(pod, named)
+            texts.append(f"create the PersistentVolumeClaim {claim.key}{what_is_asked(claim)} with a volume")
+            cost += VOLUME
+        elif not claim.spec.volume_name and claim.metadata.deletion_timestamp is None:
+            texts.append(f"create a volume for the PersistentVolumeClaim {claim.key}{what_is_asked(claim)}")
+            cost += VOLUME
+        elif _is_of_use(patient, claim, row):
             continue
-        is_missing = not isinstance(claim, PersistentVolumeClaim)
-        wanted = claim if isinstance(claim, PersistentVolumeClaim) else _claim(pod, named)
-        edits += bound_edits(wanted)
-        what = "create the PersistentVolumeClaim" if is_missing else "create a volume for the PersistentVolumeClaim"
-        more = " with a volume" if is_missing else ""
-        texts.append(f"{what} {named.name}{what_is_asked(wanted)}{more}")
+        else:
+            volume = _volume_of(patient, claim)
+            more = f"another volume without the data of {volume.name}" if volume is not None else "a volume"
+            texts.append(f"create the PersistentVolumeClaim {claim.key}{what_is_asked(claim)} again, with {more}")
+            cost += LOSE_DATA if volume is not None else VOLUME
+            kind = "replace-volume"
+        edits += bound_edits(claim)
     if texts:
-        yield CureChange("create-volume", " and ".join(texts), VOLUME * len(texts), edits=tuple(edits))
+        yield CureChange(kind, " and ".join(texts), cost, edits=tuple(edits))
+
+
+def _volume_of(patient: Patient, claim: PersistentVolumeClaim) -> PersistentVolume | None:
+    """The volume that a claim names, if there is one."""
+    found = patient.trials.cluster.objects[PersistentVolume].get(claim.spec.volume_name)
+    return found if isinstance(found, PersistentVolume) else None
+
+
+def _is_of_use(patient: Patient, claim: PersistentVolumeClaim, row: int) -> bool:
+    """Whether a claim has a volume that the node of a row can use; without a row the volume only has to be there."""
+    volume = _volume_of(patient, claim)
+    is_there = is_fully_bound(claim) and claim.status.phase != LOST and claim.metadata.deletion_timestamp is None
+    if volume is None or not is_there:
+        return False
+    node = patient.trials.cluster.nodes.nodes[row] if row >= 0 else None
+    if node is None:
+        return True
+    admits = all(node.labels.get(key) in values for key, values in zone_rules(volume))
+    return admits and (volume.reach is None or volume.reach.matches(node.name, node.labels))
 
 
 def what_is_asked(claim: PersistentVolumeClaim) -> str:
@@ -93,7 +123,7 @@ def bound_edits(claim: PersistentVolumeClaim) -> list[Edit]:
     volume = PersistentVolume(metadata=ObjectMeta(name=name), spec=spec, status=PhaseStatus(phase="Bound"))
     annotations = {**(claim.metadata.annotations or {}), BIND_COMPLETED: "yes"}
     bound = PersistentVolumeClaim(
-        metadata=msgspec.structs.replace(claim.metadata, annotations=annotations),
+        metadata=msgspec.structs.replace(claim.metadata, annotations=annotations, deletion_timestamp=None),
         spec=msgspec.structs.replace(claim.spec, volume_name=name),
         status=PhaseStatus(phase="Bound"),
     )
@@ -209,6 +239,24 @@ def _asking(request: DeviceRequest, alternative: int, ask: Ask) -> DeviceRequest
 def _with(claim: ResourceClaim, devices: object) -> ResourceClaim:
     changed: ResourceClaim = msgspec.structs.replace(claim, spec=msgspec.structs.replace(claim.spec, devices=devices))
     return changed
+
+
+def by_missing_claims(patient: Patient) -> Iterator[Cure]:
+    """Claims that the pod names and that do not exist: each with one device, of a class that some node has."""
+    cluster = patient.trials.cluster
+    named = [each.resource_claim_name for each in patient.pod.spec.resource_claims or () if each.resource_claim_name]
+    keys = [key for name in named if (key := f"{patient.pod.namespace}/{name}") not in cluster.objects[ResourceClaim]]
+    for class_name in sorted(each.name for each in cluster.objects[DeviceClass].values())[:MAX_CLASSES] if keys else ():
+        ask = DeviceRequest(name="devices", exactly=ExactDeviceRequest(class_name, None, "ExactCount", 1))
+        claims = [_new_claim(key, ask) for key in keys]
+        text = " and ".join(f"create the ResourceClaim {key} with 1 device of class {class_name}" for key in keys)
+        yield from patient.cures("create-claim", text, VOLUME * len(keys), *map(PutObject, claims))
+
+
+def _new_claim(key: str, ask: DeviceRequest) -> ResourceClaim:
+    namespace, _, name = key.partition("/")
+    spec = ResourceClaimSpec(devices=DeviceClaim(requests=[ask]))
+    return ResourceClaim(metadata=ObjectMeta(name=name, namespace=namespace, uid=f"claim-{key}"), spec=spec)
 
 
 # ---- claims of others

@@ -24,7 +24,15 @@ from mooring.answers.explain.cure import (
     CureChange,
     Patient,
 )
-from mooring.answers.explain.cures_by_others import MEND_NODE, broken_budgets, mended, remove_on, state_taints
+from mooring.answers.explain.cures_by_others import (
+    MEND_NODE,
+    broken_budgets,
+    keepers_on,
+    mended,
+    remove_on,
+    state_taints,
+    wait_on,
+)
 from mooring.answers.explain.pod_rule_cures import (
     SPREAD,
     by_evicting,
@@ -34,7 +42,7 @@ from mooring.answers.explain.pod_rule_cures import (
     tolerate_on,
     untolerated,
 )
-from mooring.answers.explain.request_cures import lower_on, shortages, shrink_on, written
+from mooring.answers.explain.request_cures import drop_on, enough_of, lower_on, shortages, shrink_on
 from mooring.answers.explain.selection_cures import label_on, labels_for, required_of, widen_on
 from mooring.answers.trial.changing_nodes import free_names, with_cordon
 from mooring.answers.trial.counterfactual import PutObject
@@ -129,7 +137,7 @@ def _described(patient: Patient, topology: Mapping[str, str]) -> Node | None:
     labels satisfy its affinity. None if the pod wants a node by name, and that is there."""
     pod, taken = patient.pod, patient.trials.cluster.nodes.row_book
     name = _asked_name(pod) or free_names("new-node", 1, taken)[0]
-    allocatable = {each: written(each, amount) for each, amount in pod.shape.request.items() if amount}
+    allocatable = {each: enough_of(each, amount) for each, amount in pod.shape.request.items() if amount}
     status = NodeStatus(allocatable={**allocatable, "pods": "1"}, capacity={**allocatable, "pods": "1"})
     node = Node(metadata=ObjectMeta(name=name, labels={HOSTNAME: name, **topology}), status=status)
     labels = labels_for(pod, node)
@@ -186,9 +194,9 @@ _CHANGES: Mapping[str, tuple[OnNode, ...]] = {
     "NodeAffinity": (widen_on, label_on),
     "PreFilter": (widen_on,),  # no one plugin is to blame for nodes that are left out; an affinity to names does that
     "NodePorts": (ports_on,),
-    "NodeResourcesFit": (lower_on, slots_on, shrink_on),
+    "NodeResourcesFit": (lower_on, drop_on, slots_on, shrink_on),
     SPREAD: (spread_on,),
-    "InterPodAffinity": (relate_on,),
+    "InterPodAffinity": (relate_on, keepers_on),
     "VolumeBinding": (volumes_on,),
     "VolumeRestrictions": (volumes_on,),
     "VolumeZone": (volumes_on,),
@@ -196,7 +204,16 @@ _CHANGES: Mapping[str, tuple[OnNode, ...]] = {
 }
 """By the plugin that rejects. Where pods that leave can help, that is tried as well."""
 
-_REPORTED_ALONE = {"remove-taint", "label-node", "more-pods", "shrink-pod", "describe-node"}
+_REPORTED_ALONE = {
+    "remove-taint",
+    "label-node",
+    "more-pods",
+    "shrink-pod",
+    "describe-node",
+    "replace-volume",
+    "drop-request",
+    "remove-keepers",
+}
 """Kinds of changes that no other search tries alone."""
 _ORDER = (
     "uncordon",
@@ -205,6 +222,8 @@ _ORDER = (
     "label-node",
     "more-pods",
     "create-volume",
+    "replace-volume",
+    "drop-request",
     "lower-request",
     "tolerate",
 )
@@ -333,6 +352,7 @@ def changes_for(patient: Patient, row: int, reason: Reason) -> Iterator[CureChan
     for each in _CHANGES.get(reason.plugin, ()):
         yield from each(patient, row)
     if reason.can_evict:
+        yield from wait_on(patient, row)
         yield from remove_on(patient, row)
 
 

@@ -3,22 +3,25 @@
 The cost orders cures, the smallest change first. It is a rough measure of how much is asked of people and of other pods:
 
 | change                                        | cost                                                |
+| wait until pods that end already have ended   | 5                                                   |
 | remove a scheduling gate, uncordon a node     | 10                                                  |
 | use the scheduler name of a profile           | 15                                                  |
 | lower a request                               | 20, and up to 60 more for the share that is given up |
 | tolerate a taint                              | 30 for each                                         |
 | drop or widen a rule of the pod               | 40 for each                                         |
 | claim fewer or other devices                  | 40                                                  |
-| create or bind a volume                       | 45                                                  |
+| create or bind a volume, create a claim       | 45                                                  |
+| create a claim again, without its data        | 75                                                  |
 | free devices that no pod uses                 | 45                                                  |
 | remove a taint from a node, label a node      | 45 for each; 20 more for a label with another value |
 | let a node run more pods                      | 45                                                  |
 | move other pods                               | 50, 60 for two                                      |
 | lower a request of another pod                | 55, and up to 20 more for the share that is given up |
 | raise the priority, let the pod preempt       | 60, 5 for each victim                               |
-| remove other pods                             | 70, 80 for two                                      |
+| remove other pods                             | 70, 10 more for each further one                    |
 | one more node                                 | 90; 85 to mend one that is not ready                |
 | a node that is unlike all others              | 95                                                  |
+| drop the request of a resource that no node has | 100                                               |
 | more nodes for a group                        | 90, 5 for each beyond the first                     |
 | a smaller minimum of a gang                   | 40, and up to 60 more for the share that is given up |
 | a pod that a disruption budget protects leaves | 50 more for each                                   |
@@ -42,6 +45,7 @@ from mooring.model.node import Node
 from mooring.model.pod import Pod
 from mooring.scheduler.decision import NoFit
 
+WAIT = 5
 REMOVE_GATE = UNCORDON = 10
 CHANGE_SCHEDULER = 15
 LOWER_REQUEST, GIVE_UP_ALL = 20, 60
@@ -53,6 +57,8 @@ MOVE, ANOTHER_MOVE = 50, 10
 SHRINK_OTHER, OTHERS_SHARE = 55, 20
 RAISE_PRIORITY, VICTIM, BROKEN_BUDGET = 60, 5, 50
 REMOVE_POD = 70
+LOSE_DATA = 75
+DROP_REQUEST = 100
 MORE_NODES, ANOTHER_NODE, UNLIKE_OTHERS = 90, 5, 5
 
 

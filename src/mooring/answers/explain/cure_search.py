@@ -10,7 +10,13 @@ from dataclasses import dataclass
 from itertools import combinations, islice
 from math import inf
 
-from mooring.answers.explain.claim_cures import by_fewer_devices, by_freed_devices, by_other_devices, by_volumes
+from mooring.answers.explain.claim_cures import (
+    by_fewer_devices,
+    by_freed_devices,
+    by_missing_claims,
+    by_other_devices,
+    by_volumes,
+)
 from mooring.answers.explain.combined_cures import by_combinations, by_described_node
 from mooring.answers.explain.cure import (
     CHANGE_SCHEDULER,
@@ -22,7 +28,7 @@ from mooring.answers.explain.cure import (
     Relaxation,
     SearchBudget,
 )
-from mooring.answers.explain.cures_by_others import by_mending, by_moves, by_one_more, by_uncordoning
+from mooring.answers.explain.cures_by_others import by_mending, by_moves, by_one_more, by_uncordoning, by_waiting
 from mooring.answers.explain.pod_rule_cures import (
     DropAffinity,
     DropHostPorts,
@@ -80,7 +86,10 @@ def _found(patient: Patient) -> list[Cure]:
         found += islice(search(patient), EACH)
     found += by_combinations(patient, min((cure.cost for cure in found), default=inf))
     found += by_moves(patient)
-    return found or by_described_node(patient)
+    unlike = {cure.change: cure for cure in reversed(found)}  # a claim without a volume is in the way for two searches
+    cures = [*unlike.values()]
+    are_drastic = all("drop-request" in cure.kind.split("+") for cure in cures)
+    return cures + by_described_node(patient) if are_drastic else cures
 
 
 # ---- What keeps the scheduler from looking at a pod at all: it goes first in every cure.
@@ -153,8 +162,10 @@ def _cure(patient: Patient, *changes: CureChange) -> Iterator[Cure]:
 
 
 _SEARCHES: tuple[Callable[[Patient], Iterator[Cure]], ...] = (
+    by_waiting,
     by_uncordoning,
     by_volumes,
+    by_missing_claims,
     by_fewer_devices,
     by_other_devices,
     by_freed_devices,

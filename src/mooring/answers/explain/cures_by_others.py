@@ -15,6 +15,7 @@ from mooring.answers.explain.cure import (
     MOVE,
     REMOVE_POD,
     UNCORDON,
+    WAIT,
     Cure,
     CureChange,
     Patient,
@@ -150,6 +151,8 @@ MAX_ROWS = 30
 """On how many nodes others are moved or removed, the nearest to fitting first."""
 MAX_LEAVERS = 12
 """How many pods of a node are tried, one by one and in pairs."""
+MAX_KEEPERS = 3
+"""How many pods leave in one change because their anti-affinity keeps the pod away."""
 
 # ---- pods that move or leave
 
@@ -252,6 +255,63 @@ def remove_on(patient: Patient, row: int) -> Iterator[CureChange]:
         text = f"remove {pod.key} from {pod.spec.node_name}"
         cost = removal_cost([pod], broken_budgets(patient, [pod]))
         yield CureChange("remove", text, cost, edits=(RemovePod(pod),), victims=(pod,))
+
+
+def keepers_on(patient: Patient, row: int) -> Iterator[CureChange]:
+    """The pods whose required anti-affinity keeps the pod from a node, on every node of its domain: all of them leave."""
+    nodes, labels = patient.trials.cluster.nodes, patient.trials.cluster.labels_of_namespace(patient.pod.namespace)
+    node = nodes.nodes[row]
+    assert node is not None
+
+    def keeps_away(other: Pod) -> bool:
+        own = nodes.nodes[nodes.row_book[other.spec.node_name]]
+        return own is not None and any(
+            term.topology_key in node.labels
+            and node.labels[term.topology_key] == own.labels.get(term.topology_key)
+            and term.speaks_of(patient.pod.namespace, patient.pod.labels, labels)
+            for term in other.shape.terms(other.namespace).anti_affinity
+        )
+
+    keepers = [other for other in nodes.pods() if keeps_away(other)]
+    if keepers and all(other.is_terminating for other in keepers):
+        yield waiting_for(keepers)
+    elif any(change.kind == "remove" for change in patient.made):
+        return  # all of them leave in one change, not one after the other
+    elif 0 < len(keepers) <= MAX_KEEPERS and not any(is_daemon(other) or other.is_terminating for other in keepers):
+        where: dict[str, list[str]] = {}
+        for other in keepers:
+            where.setdefault(other.spec.node_name, []).append(other.key)
+        text = " and ".join(f"remove {' and '.join(keys)} from {name}" for name, keys in where.items())
+        cost = removal_cost(keepers, broken_budgets(patient, keepers))
+        yield CureChange("remove-keepers", text, cost, edits=tuple(map(RemovePod, keepers)), victims=tuple(keepers))
+
+
+# ---- pods that end already
+
+
+def by_waiting(patient: Patient) -> Iterator[Cure]:
+    """The pods that end already have ended: those of one node if that suffices, otherwise all of them."""
+    ending = [pod for pod in patient.trials.cluster.nodes.pods() if pod.is_terminating]
+    node = patient.trials.node_for(patient.pod, [*map(RemovePod, ending)]) if ending else None
+    if node is not None:
+        there = [pod for pod in ending if pod.spec.node_name == node]
+        for pods in (there, ending):
+            change = waiting_for(pods)
+            found = list(patient.cures(change.kind, change.text, change.cost, *change.edits)) if pods else []
+            if found:
+                yield from found
+                return
+
+
+def wait_on(patient: Patient, row: int) -> Iterator[CureChange]:
+    """The pods of a node that end already have ended."""
+    if ending := [pod for pod in patient.trials.cluster.nodes.pods_on[row] if pod.is_terminating]:
+        yield waiting_for(ending)
+
+
+def waiting_for(pods: Sequence[Pod]) -> CureChange:
+    text = f"wait until {' and '.join(pod.key for pod in pods)} {'has' if len(pods) == 1 else 'have'} ended"
+    return CureChange("wait", text, WAIT, edits=tuple(map(RemovePod, pods)))
 
 
 def removal_cost(leavers: Sequence[Pod], broken: int) -> float:

@@ -234,6 +234,8 @@ def explain_pod(trials: Counterfactual, pod: Pod, *, cures: bool = True, decisio
         if record is None or record.place != ON_PERMIT:
             return explanation
         return replace(explanation, is_placed=False, is_reserved=True, waits_for=queue_waits(record))
+    if pod.is_terminating and not pod.spec.node_name:
+        return replace(known, message="it is being deleted, and the scheduler attempts no such pod")
     explanation = _of_pending(trials, pod, known)
     if record is not None:
         explanation = replace(explanation, waits_for=[*queue_waits(record), *explanation.waits_for])
@@ -257,7 +259,8 @@ def _of_pending(trials: Counterfactual, pod: Pod, known: PodExplanation) -> PodE
     reasons = _reasons(trials, pod, decision)  # before the next decision: it reads what the runner keeps
     waits = _waits_for(trials, pod, decision.diagnosis.plugins)
     nomination = trials.nominate(pod)
-    victims = [victim.key for victim in nomination.victims] if nomination is not None else []
+    evicted = nomination.victims if nomination is not None else ()
+    victims = [victim.key for victim in evicted if not victim.is_terminating]
     notes = (
         [] if may_preempt(pod) else [f"It evicts no other pod: its preemptionPolicy is {pod.spec.preemption_policy}"]
     )
@@ -299,7 +302,7 @@ def _of_placed(trials: Counterfactual, pod: Pod, known: PodExplanation) -> PodEx
     """A pod that runs: the decision for it if it were not there."""
     status = msgspec.structs.replace(pod.status, nominated_node_name="")
     loose = pod.with_node("").with_status(status)
-    known = replace(known, is_placed=True, node=pod.spec.node_name)
+    known = replace(known, is_placed=True, node=pod.spec.node_name, notes=_of_missing_node(trials, pod.spec.node_name))
     with trials.without(pod):
         decision = trials.decide(loose, explain=True)
         if isinstance(decision, NoFit):
@@ -309,6 +312,12 @@ def _of_placed(trials: Counterfactual, pod: Pod, known: PodExplanation) -> PodEx
     totals = decision.details.totals if decision.details is not None else {}
     again = is_tied(totals, decision.node, known.node)  # as good a choice as the node that ties go to here
     return _scored(trials, pod, decision, replace(known, would_go_to=known.node if again else decision.node))
+
+
+def _of_missing_node(trials: Counterfactual, name: str) -> list[str]:
+    """The sentence about a pod whose node does not exist."""
+    is_there = trials.cluster.nodes.nodes[trials.cluster.nodes.row_book[name]] is not None
+    return [] if is_there else [f"Node {name} does not exist: kube-controller-manager deletes pods on such nodes"]
 
 
 def _scored(trials: Counterfactual, pod: Pod, decision: Placement, known: PodExplanation) -> PodExplanation:

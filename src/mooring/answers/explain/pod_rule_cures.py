@@ -21,7 +21,7 @@ from mooring.answers.explain.cure import (
     Relaxation,
     smallest,
 )
-from mooring.answers.explain.cures_by_others import broken_budgets
+from mooring.answers.explain.cures_by_others import broken_budgets, waiting_for
 from mooring.answers.trial.changing_nodes import STATE_TAINTS
 from mooring.answers.trial.counterfactual import ChangePod, RemovePod, with_spec
 from mooring.answers.trial.reasons import show_requirement, show_taint
@@ -378,6 +378,8 @@ def may_preempt(pod: Pod) -> bool:
 
 def _evicting(patient: Patient, kind: str, priority: int, nomination: Nomination) -> Iterator[Cure]:
     form, victims = with_priority(patient.pod, priority), nomination.victims
+    if all(victim.is_terminating for victim in victims):
+        return  # to wait is enough
     text = _told(patient, priority, nomination)
     cure = patient.cured(kind, text, RAISE_PRIORITY, ChangePod(form), *(RemovePod(victim) for victim in victims))
     if cure is not None:
@@ -385,17 +387,23 @@ def _evicting(patient: Patient, kind: str, priority: int, nomination: Nomination
 
 
 def with_victims(patient: Patient, cure: Cure, victims: Sequence[Pod]) -> Cure:
-    """The cure after which the scheduler evicts these pods."""
-    broken = broken_budgets(patient, victims)
-    cost = cure.cost + VICTIM * len(victims) + BROKEN_BUDGET * broken
-    names = (*cure.victims, *(victim.key for victim in victims))
-    return replace(cure, cost=cost, victims=names, broken_budgets=cure.broken_budgets + broken)
+    """The cure after which the scheduler evicts these pods. It waits for those of them that end already."""
+    ending, evicted = [[pod for pod in victims if pod.is_terminating is ends] for ends in (True, False)]
+    broken = broken_budgets(patient, evicted)
+    cost = cure.cost + VICTIM * len(evicted) + BROKEN_BUDGET * broken
+    names, kind, change = (*cure.victims, *(victim.key for victim in evicted)), cure.kind, cure.change
+    if ending:
+        wait = waiting_for(ending)
+        kind, change, cost = f"{kind}+{wait.kind}", f"{change}, and {wait.text}", cost + wait.cost
+    broken += cure.broken_budgets
+    return replace(cure, kind=kind, change=change, cost=cost, victims=names, broken_budgets=broken)
 
 
 def by_evicting(patient: Patient) -> Iterator[Cure]:
-    """The changes that are made, if the scheduler then evicts other pods for the pod."""
+    """The changes that are made, if the scheduler then evicts other pods for the pod. Pods that end already are left to
+    `by_waiting`."""
     nomination = patient.trials.nominate(patient.pod) if may_preempt(patient.pod) and patient.budget.is_left() else None
-    if nomination is None:
+    if nomination is None or any(victim.is_terminating for victim in nomination.victims):
         return
     edits = [RemovePod(victim) for victim in nomination.victims]
     node = patient.trials.node_for(patient.pod, edits) if patient.budget.is_left() else None

@@ -6,6 +6,7 @@ from typing import NamedTuple
 import msgspec
 
 from mooring.answers.explain.cure import (
+    DROP_REQUEST,
     GIVE_UP_ALL,
     LOWER_REQUEST,
     OTHERS_SHARE,
@@ -19,7 +20,7 @@ from mooring.answers.trial.counterfactual import PlacePod, RemovePod, with_spec
 from mooring.cluster.cluster import Cluster
 from mooring.model.pod import Pod
 from mooring.model.pod_spec import ALWAYS, Container, ResourceRequirements
-from mooring.model.quantity import parse_or, show_amount
+from mooring.model.quantity import parse_or
 from mooring.model.requests import to_units
 from mooring.rules.workload_pods import is_daemon
 
@@ -39,6 +40,12 @@ def written(resource: str, amount: int) -> str:
     if resource.startswith(_BYTES) and amount and amount % _MEBI == 0:
         return f"{amount // _MEBI}Mi"
     return str(amount)
+
+
+def enough_of(resource: str, amount: int) -> str:
+    """An amount that is enough, in whole steps."""
+    step = step_of(resource, amount)
+    return written(resource, -(-amount // step) * step)
 
 
 def overhead_of(pod: Pod, name: str) -> int:
@@ -142,6 +149,42 @@ def lower_on(patient: Patient, row: int) -> Iterator[CureChange]:
         yield from _lower(patient.pod, lowered)
 
 
+def drop_on(patient: Patient, row: int) -> Iterator[CureChange]:
+    """The requests dropped of resources that no node of the cluster has at all, such as one with a misspelt name."""
+    amounts = patient.trials.cluster.nodes.amounts
+    for name in _short(patient, row):
+        is_somewhere = amounts.allocatable[amounts.resource(name)].any()
+        if not is_somewhere and (is_extended(name) or name.startswith("hugepages-")):
+            yield from _dropped(patient.pod, name)
+
+
+def _dropped(pod: Pod, name: str) -> Iterator[CureChange]:
+    """The pod without its requests and limits of a resource; none if it has them as a whole or by its runtime class."""
+    listed = [("container", pod.spec.containers), ("init container", pod.spec.init_containers or ())]
+    asking = [f"{kind} {each.name}" for kind, containers in listed for each in containers if _asked(each, name)]
+    form = _without_resource(pod, name)
+    if asking and not form.shape.request.get(name, 0):
+        is_limited = any(
+            name in ((each.resources and each.resources.limits) or {}) for _, own in listed for each in own
+        )
+        text = f"drop the {name} request{' and limit' * is_limited} of {' and '.join(asking)}"
+        yield CureChange("drop-request", text, DROP_REQUEST, lambda pod: _without_resource(pod, name))
+
+
+def _without_resource(pod: Pod, name: str) -> Pod:
+    def without(container: Container) -> Container:
+        level = container.resources or ResourceRequirements()
+        requests, limits = (
+            {k: v for k, v in (own or {}).items() if k != name} for own in (level.requests, level.limits)
+        )
+        changed = msgspec.structs.replace(level, requests=requests or None, limits=limits or None)
+        return msgspec.structs.replace(container, resources=changed)
+
+    init = pod.spec.init_containers
+    listed = [without(each) for each in pod.spec.containers]
+    return with_spec(pod, containers=listed, init_containers=None if init is None else [without(each) for each in init])
+
+
 def shrink_on(patient: Patient, row: int) -> Iterator[CureChange]:
     """A pod of the node that requests less, so that the rest is enough: the one that gives up the smallest share."""
     found = []
@@ -197,7 +240,8 @@ class LoweredRequest(NamedTuple):
     """The name of the container, or of the init container; empty for the request of the pod as a whole."""
     is_init: bool
     resource: str
-    before: int
+    before: str
+    """The request as the manifest has it."""
     after: int
     has_limit: bool
     """Whether a limit has to follow: that of an extended resource equals the request."""
@@ -206,9 +250,9 @@ class LoweredRequest(NamedTuple):
         """The end of a sentence that begins with "lower"; `pod` is the key of the pod, if it is another one."""
         kind = "init container" if self.is_init else "container"
         whose = f"{kind} {self.container}" if self.container else "the pod as a whole"
-        before, after = show_amount(self.resource, self.before), written(self.resource, self.after)
+        after = written(self.resource, self.after)
         whose = f"{whose} of {pod}" if pod else whose
-        return f"the {self.resource} request{' and limit' * self.has_limit} of {whose} from {before} to {after}"
+        return f"the {self.resource} request{' and limit' * self.has_limit} of {whose} from {self.before} to {after}"
 
 
 def lowered_parts(pod: Pod, form: Pod) -> list[LoweredRequest]:
@@ -225,11 +269,11 @@ def lowered_parts(pod: Pod, form: Pod) -> list[LoweredRequest]:
     return found
 
 
-def _lowered_in(before: ResourceRequirements, after: ResourceRequirements) -> Iterator[tuple[str, int, int, bool]]:
+def _lowered_in(before: ResourceRequirements, after: ResourceRequirements) -> Iterator[tuple[str, str, int, bool]]:
     for name, text in (after.requests or {}).items():
         if (before.requests or {}).get(name) != text:
             has_limit = (before.limits or {}).get(name) != (after.limits or {}).get(name)
-            yield name, _amount(before, name), _amount(after, name), has_limit
+            yield name, str((before.requests or {})[name]), _amount(after, name), has_limit
 
 
 def _with_parts(pod: Pod, parts: Sequence[LoweredRequest]) -> Pod:
@@ -256,21 +300,22 @@ def with_requests(pod: Pod, amounts: Mapping[str, int]) -> Pod | None:
 
 
 def _with_request(pod: Pod, name: str, amount: int) -> Pod:
-    """Take what is too much from the containers, the largest request first, then from sidecars; other init containers get
-    at most what sidecars that start before them leave of the amount. Overhead stays as it is."""
+    """Take what is too much from the containers, and from sidecars if that is more than all containers have; other init
+    containers get at most what sidecars that start before them leave of the amount. Overhead stays as it is."""
     level = pod.spec.resources
     room = amount - overhead_of(pod, name)
     if level is not None and name in (level.requests or {}):
         return with_spec(pod, resources=_lowered(level, name, max(room, 0)))
     containers, init = list(pod.spec.containers), list(pod.spec.init_containers or ())
     sidecars = [i for i, each in enumerate(init) if each.restart_policy == ALWAYS]
-    surplus = sum(_asked(each, name) for each in (*containers, *(init[i] for i in sidecars))) - room
-    for listed, places in ((containers, range(len(containers))), (init, sidecars)):
-        for i in sorted(places, key=lambda i, listed=listed: -_asked(listed[i], name)):
-            taken = min(surplus, _asked(listed[i], name))
-            if taken > 0:
-                listed[i] = _container(listed[i], name, _asked(listed[i], name) - taken)
-                surplus -= taken
+    asked = {(0, i): amount for i, each in enumerate(containers) if (amount := _asked(each, name))}
+    beside_them = {(1, i): amount for i in sidecars if (amount := _asked(init[i], name))}
+    surplus = sum((*asked.values(), *beside_them.values())) - room
+    if surplus >= sum(asked.values()):
+        asked |= beside_them
+    for (place, i), amount in _without_surplus(asked, surplus, step_of(name, sum(asked.values()))).items():
+        listed = (containers, init)[place]
+        listed[i] = _container(listed[i], name, amount)
     beside = 0
     for i, each in enumerate(init):
         if i in sidecars:
@@ -278,6 +323,26 @@ def _with_request(pod: Pod, name: str, amount: int) -> Pod:
         elif _asked(each, name) > max(room - beside, 0):
             init[i] = _container(each, name, max(room - beside, 0))
     return with_spec(pod, containers=containers, init_containers=init if pod.spec.init_containers is not None else None)
+
+
+_PlaceInPod = tuple[int, int]
+"""0 for containers and 1 for init containers, and the place in that list."""
+
+
+def _without_surplus(asked: Mapping[_PlaceInPod, int], surplus: int, step: int) -> dict[_PlaceInPod, int]:
+    """The amounts that are left of those that give up a surplus: the largest alone, if half of it is enough; otherwise each
+    in proportion, in whole steps."""
+    total = sum(asked.values())
+    if surplus <= 0 or not total:
+        return {}
+    most = max(asked, key=lambda place: asked[place])
+    if surplus >= total:
+        return dict.fromkeys(asked, 0)
+    if 2 * surplus <= asked[most] or len(asked) == 1:
+        return {most: asked[most] - surplus}
+    left = {place: amount * (total - surplus) // total // step * step for place, amount in asked.items()}
+    left[most] += total - surplus - sum(left.values())
+    return {place: amount for place, amount in left.items() if amount != asked[place]}
 
 
 def _asked(container: Container, name: str) -> int:

@@ -174,18 +174,19 @@ def widen_on(patient: Patient, row: int) -> Iterator[CureChange]:
     if not unequal and lines and term is not None and (len(terms) == 1 or len(_lines(term)) > 1):
         yield _dropped_requirement(term, lines[0], len(terms) > 1)
     if len(unequal) + len(lines) > 1 or (terms and (term is None or (lines and len(terms) > 1))):
-        yield from _dropped_whole(pod)
+        yield from _dropped_whole(pod, bool(unequal), bool(terms) and (term is None or bool(lines)))
 
 
-def _dropped_whole(pod: Pod) -> Iterator[CureChange]:
-    """The pod without its node selector, without its required node affinity, and without both."""
-    if pod.spec.node_selector:
+def _dropped_whole(pod: Pod, selector: bool, affinity: bool) -> Iterator[CureChange]:
+    """The pod without its node selector, without its required node affinity, and without both: as far as they are in the
+    way."""
+    if selector:
         text = "drop the whole of the node selector"
         yield CureChange("drop-selection", text, 2 * CHANGE_RULE, lambda pod: with_spec(pod, node_selector=None))
-    if required_of(pod) is not None:
+    if affinity:
         text = "drop the whole of the required node affinity"
         yield CureChange("drop-affinity", text, 2 * CHANGE_RULE, lambda pod: _with_required(pod, None))
-    if pod.spec.node_selector and required_of(pod) is not None:
+    if selector and affinity:
         yield WidenSelection().together(pod)
 
 

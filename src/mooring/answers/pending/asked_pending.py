@@ -137,18 +137,30 @@ def count_placed(
 ) -> PlacedCount:
     """Place the pods of all shapes after the edits; `forms` are those of pods that are changed, by the place of the shape.
 
-    Pods of a shape come in turn. If the first of them gets no node, nothing has changed for the next one.
+    Pods of a shape come in turn. If the first of them gets no node, nothing has changed for the next one. Pods that others
+    may help are tried again when some were placed after them, as the queue does.
     """
     placer = CopyPlacer(replace(loaded, objects=edited(loaded.objects, edits)))
     counts = [0] * len(shapes)
-    for place, shape in enumerate(shapes):
-        for pod in _forms(shape, (forms or {}).get(place)):
-            if placer.decisions >= PLACED:
-                return PlacedCount(counts, is_least=True)
-            if not isinstance(placer.place(pod), Placement):
-                break
-            counts[place] += 1
+    waiting = {place: [*_forms(shape, (forms or {}).get(place))] for place, shape in enumerate(shapes)}
+    while waiting:
+        before = sum(counts)
+        for place, pods in waiting.items():
+            while pods:
+                if placer.decisions >= PLACED:
+                    return PlacedCount(counts, is_least=True)
+                if not isinstance(placer.place(pods[0]), Placement):
+                    break
+                del pods[0]
+                counts[place] += 1
+        is_changed = sum(counts) > before
+        waiting = {place: pods for place, pods in waiting.items() if is_changed and pods and _needs_others(pods[0])}
     return PlacedCount(counts)
+
+
+def _needs_others(pod: Pod) -> bool:
+    """Whether pods that are placed may help the pod: those that it wants to be near, and those in other domains."""
+    return bool(pod.shape.spread_constraints or pod.shape.terms(pod.namespace).affinity)
 
 
 def _forms(shape: PendingShape, form: Pod | None) -> Iterator[Pod]:
@@ -161,7 +173,7 @@ def count_change(
     loaded: LoadedCluster, shapes: Sequence[PendingShape], change: FoundChange, before: PlacedCount
 ) -> CountedChange | None:
     """How many more pods get a node with the change than before; None if none does."""
-    forms = change.forms()
+    forms = {place: pod for place, pod in change.forms().items() if pod is not shapes[place].first}
     after = count_placed(loaded, shapes, change.edits, forms)
     more = after.total - before.total
     if more <= 0:
@@ -308,9 +320,10 @@ def _reasons(verdicts: Iterable[_Verdict], trials: Counterfactual) -> list[Pendi
     owners: dict[tuple[str, str], set[str]] = {}
     rows: dict[tuple[str, str], set[int]] = {}
     for verdict in verdicts:
+        # One text may be two reasons: on some nodes eviction can help, on others it cannot.
+        pods.update(dict.fromkeys(((each.plugin, each.message) for each in verdict.reasons), len(verdict.shape.pods)))
         for reason in verdict.reasons:
             key = reason.plugin, reason.message
-            pods[key] += len(verdict.shape.pods)
             owners.setdefault(key, set()).update(
                 [verdict.shape.owner] if verdict.shape.owner else [pod.key for pod in verdict.shape.pods]
             )

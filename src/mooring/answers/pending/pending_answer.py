@@ -201,7 +201,7 @@ class PendingExplanation(ClusterAnswer):
         where = f" in namespace {self.namespace}" if self.namespace else ""
         if not self.groups:
             return f"No pod is pending{where}, of {_pods(self.all_pods)}"
-        owners = len({group.shown_owner for group in self.groups})
+        owners = len({owner for group in self.groups for owner in ([group.owner] if group.owner else group.pods)})
         waited = max((group.longest_s for group in self.groups if group.longest_s is not None), default=None)
         oldest = f", the oldest for {human_duration(int(waited))}" if waited is not None else ""
         verb = "is" if self.pending == 1 else "are"

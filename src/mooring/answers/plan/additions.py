@@ -82,6 +82,12 @@ class TriedOrders:
     held: int = 0
     cheaper: CheaperPlan | None = None
     """The cheapest nodes that were found for the order of the cluster, if they cost less than the plan."""
+    nodes_first: tuple[int, int] = (0, 0)
+    """In how many orders pods stay pending if the nodes are there before the pods that fit on the present nodes have been
+    placed, and in how many that was tried."""
+    rivals_first: tuple[int, int] = (0, 0)
+    """In how many orders more pods stay pending if those that no offer can take come among the others, and in how many that
+    was tried."""
 
 
 NOT_TRIED = TriedOrders()
@@ -109,6 +115,22 @@ class PlannedAdditions:
     """For how many decisions each one of the search counted: with more than 1, a smaller cluster is searched longer."""
     offers_left_out: int = 0
     """How many offers were not searched: no pod can use them, or others cost less."""
+
+    def order_notes(self) -> list[str]:
+        """The sentences about orders in which more pods stay pending than the plan says: nodes that are there before the pods
+        that fit on the present nodes, and pods that no offer can take and that get room there before others."""
+        notes = []
+        failed, tried = self.orders.nodes_first
+        if failed:
+            early = (
+                f"with the new nodes there before them, pods stay pending in {failed} of {tried} orders that were tried"
+            )
+            notes.append(f"let the pods that fit on the present nodes be placed before you add nodes: {early}")
+        failed, tried = self.orders.rivals_first
+        if failed:
+            late = f"in {failed} of {tried} orders that were tried, more pods stay pending than the plan says"
+            notes.append(f"pods that no offer can take may get the room of others on the present nodes: {late}")
+        return notes
 
 
 def nodes_to_add(
@@ -142,6 +164,8 @@ def nodes_to_add(
     planner = _NodePlanner(now, trials, demand, tell, at_once)
     if placed and at_first <= MOST_FROM_FIRST:
         planner.start_from(loaded, [pod for pod in first if pod.key in placed | helped])
+        if hopeless:
+            planner.rivals = [pod for pod in first if pod.key in placed | helped | hopeless.keys()]
     judged = planner.run([pod for pod in schedulable if pod.key in helped])
     pending = {key: hopeless.get(key, reason) for key, reason in judged.verdict.pending.items()}
     return PlannedAdditions(
@@ -199,6 +223,9 @@ class _NodePlanner:
         self._now, self._trials, self._demand, self._tell = now, trials, demand, tell
         self._at_once = at_once
         self._first: tuple[NodeTrials, NodeDemand, Sequence[Pod]] | None = None
+        self._loaded = now
+        self.rivals: Sequence[Pod] = ()
+        """The pods of the orders and those that no offer can take, if there are any; these may fit on the present nodes."""
 
     def start_from(self, loaded: LoadedCluster, pods: Sequence[Pod]) -> None:
         """Let orders begin before pods were placed on the present nodes, if other pods may find room there in some of them.
@@ -209,7 +236,7 @@ class _NodePlanner:
             TrialPlacer(loaded), [OfferedNodes(each.offer, each.daemons) for each in self._trials.offers]
         )
         ordered = trials.queued(pods)
-        self._first = trials, demand_of(trials, ordered), ordered
+        self._loaded, self._first = loaded, (trials, demand_of(trials, ordered), ordered)
 
     def _order_trials(self, pods: Sequence[Pod]) -> OrderTrials:
         if self._first is not None:
@@ -232,8 +259,19 @@ class _NodePlanner:
             judged,
             bound=bound if not left else self._bound(placed),
             pending_at_once=self._pending_at_once(judged),
-            orders=_tried(orders, judged.found, one),
+            orders=replace(_tried(orders, judged.found, one), rivals_first=self._rivals_first(judged)),
         )
+
+    def _rivals_first(self, judged: _Judged) -> tuple[int, int]:
+        """In how many orders of all pods more of them are left than the scheduler left, and in how many this was tried."""
+        if not self.rivals:
+            return 0, 0
+        trials = NodeTrials(
+            TrialPlacer(self._loaded), [OfferedNodes(each.offer, each.daemons) for each in self._trials.offers]
+        )
+        ordered = trials.queued(self.rivals)
+        orders = OrderTrials(trials, demand_of(trials, ordered), ordered, fits_now=True)
+        return orders.failing(steps_of(judged.found), len(judged.verdict.left(self.rivals)))
 
     def _pending_at_once(self, judged: _Judged) -> int:
         at_once = self._judge(replace(judged.found, steps=())) if judged.found.steps else judged
@@ -318,4 +356,5 @@ def _tried(orders: OrderTrials, chosen: FoundNodes, one: FoundNodes) -> TriedOrd
     most_left = len(chosen.left)
     is_cheaper = len(one.left) <= most_left and one.cost < chosen.cost - 1e-9
     cheaper = CheaperPlan(one.cost, orders.held(steps_of(one), most_left)) if is_cheaper else None
-    return TriedOrders(orders.number, orders.held(steps_of(chosen), most_left), cheaper)
+    early = orders.failing(steps_of(chosen), most_left, is_settled=False)
+    return TriedOrders(orders.number, orders.held(steps_of(chosen), most_left), cheaper, early)

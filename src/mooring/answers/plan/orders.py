@@ -46,6 +46,8 @@ MAX_DECISIONS = 6_000
 orders."""
 CONFIRMED = 24
 """In how many orders the core confirms steps that hold by a table."""
+MAX_FAILING = 12
+"""In how many orders a plan is tried for a note: with its nodes there before the pods, and with pods that no offer takes."""
 MAX_BY_CORE = 12
 """In how many orders the core may leave pods though the table does not, before the table is given up."""
 
@@ -187,10 +189,19 @@ class OrderTrials:
         self.trials.decisions += known[1]
         return known[0]
 
-    def _tried_in(self, order: ArrivalOrder, steps: Sequence[Additions]) -> LeftPods:
+    def failing(self, steps: Sequence[Additions], most_left: int, is_settled: bool = True) -> tuple[int, int]:
+        """In how many orders more than `most_left` pods are left, and in how many this was tried: in none if no pod fits on
+        the present nodes. Without `is_settled` the nodes of the first step are there before pods have been placed there."""
+        together = [order for order in self.orders if not order.is_one_by_one][:MAX_FAILING]
+        tried = together if self._fits_now and any(map(any, steps)) else []
+        failed = [order for order in tried if len(self._tried_in(order, steps, is_settled).pods) > most_left]
+        return len(failed), len(tried)
+
+    def _tried_in(self, order: ArrivalOrder, steps: Sequence[Additions], is_settled: bool = True) -> LeftPods:
+        """`is_settled`: the present nodes have got what fits there before any other comes."""
         self.trials.use_seed(order.seed)
         walk = StepWalk(self.trials, self.demand, order.pods)
-        if self._fits_now:
+        if self._fits_now and is_settled:
             walk.make(walk.counts)
         for step in order.arrivals(steps):
             if not walk.left:

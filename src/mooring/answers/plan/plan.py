@@ -459,6 +459,7 @@ def _notes(loaded: LoadedCluster, additions: PlannedAdditions) -> list[str]:
     notes = []
     if additions.at_first:
         notes.append("the plan preempts no pod: pods that are pending wait for room")
+    notes += additions.order_notes()
     if additions.weight > 1:
         told = f"the search for new nodes made one decision for {additions.weight} in a small cluster"
         notes.append(f"the cluster is large: {told}, and tried fewer orders")

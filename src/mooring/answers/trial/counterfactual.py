@@ -205,9 +205,9 @@ class Counterfactual(SchedulerView):
     def node_for(self, pod: Pod, edits: Sequence[Edit] = ()) -> str | None:
         """The node that the pod gets once the edits are made; None if it gets none."""
         form = changed_pod(pod, edits)
-        if self.gate(form) is not None:
-            return None
         with self.changed(edits):
+            if self.gate(form) is not None:
+                return None
             decision = self.decide(form)
         return decision.node if isinstance(decision, Placement) else None
 

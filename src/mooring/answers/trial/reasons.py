@@ -330,6 +330,7 @@ def _pods(count: int) -> str:
 _OBSTACLES: Mapping[str, Callable[[Pod, Cluster, RowArray], Iterable[str]]] = {
     "TaintToleration": _taints,
     "NodeAffinity": _selection,
+    "PreFilter": _selection,  # nodes that are left out because the pod names others
     "NodeUnschedulable": _cordoned,
     "NodePorts": _ports,
     "PodTopologySpread": _spread,

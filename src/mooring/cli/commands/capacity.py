@@ -26,8 +26,8 @@ pods do not come back, and no pod that was counted is evicted for another one.
 Amounts in JSON are whole numbers: cpu in milli-CPU, memory in bytes, other resources as counted.
 
 \b
-With several --context or --all-contexts every table has a column for the cluster. A cluster that cannot be read, or that has
-not what is asked about, is a row. The exit status is 1 if one of the clusters gives 1 or has no answer.
+With several --context or --all-contexts every table has a column for the cluster. A cluster that cannot be read, or that does
+not have what is asked about, is a row. The exit status is 1 if one of the clusters gives 1 or has no answer.
 
 \b
 Exit status:

@@ -35,16 +35,17 @@ Examples:
   mooring explain --from dump.json cart-7d9f -o json | jq '.cures[0].change'
 
 \b
-Costs order the changes, the smallest first: remove the gates, or uncordon a node, 10; use the schedulerName of a profile
-15; lower a request 20 to 80; tolerate a taint 30; drop or widen a rule of the pod 40; claim fewer or other devices 40;
-create a volume, free devices, remove a taint from a node, label a node (65 where it has another value), or let it run
-more pods, 45; move pods 50; lower a request of another pod 55 to 75; raise the priority, or let the pod preempt, 60 and 5
-for each victim; remove pods 70; add a node 90. Up to three changes that are needed together cost the sum. Each was tried:
-the scheduler placed the pod.
+Costs order the changes, the smallest first: wait for pods that end already 5; remove the gates, or uncordon a node, 10; use
+the schedulerName of a profile 15; lower a request 20 to 80; tolerate a taint 30; drop or widen a rule of the pod 40; claim
+fewer or other devices 40; create a volume or a claim, free devices, remove a taint from a node, label a node (65 where it
+has another value), or let it run more pods, 45; move pods 50; lower a request of another pod 55 to 75; raise the priority,
+or let the pod preempt, 60 and 5 for each victim; remove pods 70; create a claim again without its data 75; add a node 90,
+one unlike all others 95; drop the request of a resource that no node has 100. Up to three changes that are needed together
+cost the sum. Each was tried: the scheduler placed the pod.
 
 \b
-With several --context or --all-contexts every table has a column for the cluster. A cluster that cannot be read, or that has
-not what is asked about, is a row. The exit status is 1 if one of the clusters gives 1 or has no answer.
+With several --context or --all-contexts every table has a column for the cluster. A cluster that cannot be read, or that does
+not have what is asked about, is a row. The exit status is 1 if one of the clusters gives 1 or has no answer.
 
 \b
 Exit status:

@@ -80,8 +80,8 @@ nodes have a price: by --prices, or by a label or annotation mooring.dev/price. 
 The search is bounded by a number of decisions, so that two runs give the same answer; --seconds bounds it by time.
 
 \b
-With several --context or --all-contexts every table has a column for the cluster. A cluster that cannot be read, or that has
-not what is asked about, is a row. The exit status is 1 if one of the clusters gives 1 or has no answer.
+With several --context or --all-contexts every table has a column for the cluster. A cluster that cannot be read, or that does
+not have what is asked about, is a row. The exit status is 1 if one of the clusters gives 1 or has no answer.
 
 \b
 Exit status:

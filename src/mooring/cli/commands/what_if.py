@@ -43,8 +43,8 @@ and their idle capacity cost before and after.
 Nothing is changed in a cluster: all of this is a simulation.
 
 \b
-With several --context or --all-contexts every table has a column for the cluster. A cluster that cannot be read, or that has
-not what is asked about, is a row. The exit status is 1 if one of the clusters gives 1 or has no answer.
+With several --context or --all-contexts every table has a column for the cluster. A cluster that cannot be read, or that does
+not have what is asked about, is a row. The exit status is 1 if one of the clusters gives 1 or has no answer.
 
 \b
 Exit status:
