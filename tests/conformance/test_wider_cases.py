@@ -226,6 +226,37 @@ def test_gates_of_the_members_that_are_left_still_count_a_member_that_goes() -> 
     assert (after["where"], after["attempts"]) == ("gated", 2)
 
 
+def test_a_backoff_goes_by_the_members_at_the_end_of_the_attempt_though_more_come_while_a_gate_holds_them() -> None:
+    """Two members are left when the last attempt fails: the backoff ends 14 s after that, not 17 s as with three."""
+    basic, gang = (
+        {
+            **_object("PodGroup", name, "default", spec={"schedulingPolicy": policy}),
+            "apiVersion": "scheduling.k8s.io/v1beta1",
+        }
+        for name, policy in (("basic", {"basic": {}}), ("gang", {"gang": {"minCount": 3}}))
+    )
+    members = [_create(a_pod(name, schedulingGroup={"podGroupName": "gang"})) for name in ("p", "q", "r", "s")]
+    leaves = {"op": "delete", "kind": "Pod", "name": "default/q"}
+    other = _create(a_pod("t", schedulingGroup={"podGroupName": "basic"}))
+    ops = [
+        _create(basic),
+        _create(gang),
+        *members[:3],
+        _wait(70),
+        leaves,
+        _wait(11),
+        members[3],
+        _wait(5),
+        other,
+        _wait(5),
+    ]
+    assert _states(*ops, gates=GROUPS)[-1]["attempted"] == ["default/p", "default/t", "default/t"]
+
+
+def _wait(seconds: int) -> Json:
+    return {"op": "advance", "seconds": seconds}
+
+
 def test_a_group_with_pods_on_a_node_that_is_gone_is_no_victim_but_an_error() -> None:
     spec = {"schedulingPolicy": {"gang": {"minCount": 2}}, "disruptionMode": {"all": {}}, "priority": 0}
     group = {**_object("PodGroup", "g", "default", spec=spec), "apiVersion": "scheduling.k8s.io/v1beta1"}
