@@ -7,7 +7,7 @@ import pytest
 from plan_trials import Case
 
 from mooring.answers.plan.found_nodes import Steps, steps_of, sum_of
-from mooring.answers.plan.holding import MANY, HoldingSearch
+from mooring.answers.plan.holding import MANY_BY_CORE, HoldingSearch
 from mooring.answers.plan.orders import OrderTrials
 from mooring.answers.plan.programs import lower_bound
 from mooring.answers.plan.steps import LEVELS, SHARES_EVERY, StepEffort, StepSearch
@@ -110,10 +110,10 @@ def test_steps_of_many_nodes_are_tried_from_every_sixth_level_on_only(monkeypatc
         return extended(walks, walked, step)
 
     monkeypatch.setattr(OrderWalks, "extended", noted)
-    found = StepSearch(trials, case.patterns, MANY).run(0, 1e9)
+    found = StepSearch(trials, case.patterns, MANY_BY_CORE).run(0, 1e9)
     assert found is not None and sum_of(*found) == (130,)
     large = sum(number > 1 for number in tried)
-    assert 3 <= large <= 5 * MANY.width * (LEVELS // SHARES_EVERY)
+    assert 3 <= large <= 5 * MANY_BY_CORE.width * (LEVELS // SHARES_EVERY)
     assert large < tried.count(1)
 
 

@@ -228,7 +228,8 @@ class GroupQueue:
         self.entities[group.key] = group
         if outcome == "success":
             return self._places.to_active(group, ATTEMPT_FAILED)
-        self._places.backoff.rule.until_ns(group)  # Parity: it goes by the members of now, also if a gate holds the group back
+        # Parity: the backoff goes by the members that the group has now, also if a gate holds the group back.
+        self._places.backoff.rule.until_ns(group)
         # Unlike upstream, a group that failed waits for the end of the second even where backoff is disabled: it would be
         # tried again at once, for ever.
         return self._places.to_backoff(group, ATTEMPT_FAILED)
