@@ -11,7 +11,7 @@ from mooring.answers.experiments.compared_run import NodesInUse
 from mooring.answers.trial.node_prices import node_prices
 from mooring.cluster.cluster import Cluster
 from mooring.inputs.input_errors import InputError
-from mooring.inputs.offers.price_files import prices_of, read_prices
+from mooring.inputs.offers.offer_files import prices_of, read_prices
 from mooring.inputs.offers.price_list import PriceList
 from mooring.model.pod import Pod
 

@@ -9,8 +9,8 @@ from mooring.answers.form.data_table import DataTable
 from mooring.answers.form.report_parts import BarPlot
 from mooring.answers.plan import trials as trials_module
 from mooring.answers.plan.additions import AddedNodes, CheaperPlan, TriedOrders
+from mooring.answers.plan.demand import pods_at_peak
 from mooring.answers.plan.offers import NodeOffer, read_offers
-from mooring.answers.plan.peak import pods_at_peak
 from mooring.answers.plan.plan import Plan, plan
 from mooring.answers.plan.shrink import KeptNode
 from mooring.answers.trial.drain_trials import DrainedPod, NodeDrain

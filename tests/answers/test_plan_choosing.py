@@ -12,10 +12,10 @@ import pytest
 from written import a_node, a_pod
 
 from mooring.answers.plan import additions
-from mooring.answers.plan.found_nodes import FoundNodes
 from mooring.answers.plan.judge import Verdict
 from mooring.answers.plan.plan import Plan, plan
 from mooring.answers.plan.programs import Solution
+from mooring.answers.plan.walks import FoundNodes
 from mooring.inputs.loaded_cluster import LoadedCluster, load
 from mooring.model.pod import Pod
 

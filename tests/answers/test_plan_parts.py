@@ -13,10 +13,10 @@ from test_plan_patterns import a_demand
 from build import a_pod
 from mooring.answers.plan.additions import AddedNodes
 from mooring.answers.plan.demand import NodeDemand, PatternCut, SpreadLimit
-from mooring.answers.plan.found_nodes import FoundNodes, by_preference, found_steps, sum_of
 from mooring.answers.plan.offers import NodeOffer
 from mooring.answers.plan.patterns import Knapsack, PatternProgram, by_density, most_worth
 from mooring.answers.plan.programs import Packing, linear_program, lower_bound, solve, sparse, whole_program
+from mooring.answers.plan.walks import FoundNodes, by_preference, found_steps, sum_of
 from mooring.model.node import Node
 
 

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from written import a_node, a_pod
 
+from mooring.answers.plan.additions import take_alike_in_all_orders
 from mooring.answers.plan.judge import patient
 from mooring.answers.plan.offers import read_offers
 from mooring.answers.plan.plan import plan
-from mooring.answers.plan.present_nodes import take_alike_in_all_orders
 from mooring.answers.plan.trials import NodeTrials, OfferedNodes, TrialPlacer
 from mooring.answers.trial.changing_cluster import settled
 from mooring.inputs.loaded_cluster import LoadedCluster, load

@@ -6,13 +6,12 @@ from itertools import product
 import pytest
 from plan_trials import Case
 
-from mooring.answers.plan.found_nodes import Steps, steps_of, sum_of
 from mooring.answers.plan.holding import MANY_BY_CORE, HoldingSearch
 from mooring.answers.plan.orders import OrderTrials
 from mooring.answers.plan.programs import lower_bound
 from mooring.answers.plan.steps import LEVELS, SHARES_EVERY, StepEffort, StepSearch
 from mooring.answers.plan.trials import Additions
-from mooring.answers.plan.walks import CoreWalked, OrderWalks
+from mooring.answers.plan.walks import CoreWalked, OrderWalks, Steps, steps_of, sum_of
 
 LARGE_LAST = ["1"] * 8 + ["8"]
 """Small pods go to all nodes, and the large one needs a node of its own: there have to be 9 nodes of 8 cpu at once."""

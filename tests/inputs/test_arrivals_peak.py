@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from mooring.answers.plan.peak import pods_at_peak
+from mooring.answers.plan.demand import pods_at_peak
 from mooring.inputs.arrivals import arrivals_of
 
 

@@ -22,8 +22,7 @@ from mooring.inputs.offers.instance_types import (
     price_of,
     type_labels,
 )
-from mooring.inputs.offers.offer_files import read_offer_sources
-from mooring.inputs.offers.price_files import asked_prices, read_prices
+from mooring.inputs.offers.offer_files import asked_prices, read_offer_sources, read_prices
 from mooring.inputs.offers.price_list import PricedNode
 
 Json = dict[str, Any]

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mooring.inputs.input_errors import InputError
-from mooring.inputs.offers.price_files import asked_prices, prices_in, read_prices
+from mooring.inputs.offers.offer_files import asked_prices, prices_in, read_prices
 from mooring.inputs.offers.price_list import PROVIDER_ID, PricedNode, PriceList, PriceRow
 
 TYPE, ZONE, REGION = (

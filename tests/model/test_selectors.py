@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from mooring.model.meta import LabelSelector
 from mooring.model.pod_spec import NodeSelector
-from mooring.model.selector_faults import parse_int64
 from mooring.model.selectors import (
     EVERYTHING,
     NOTHING,
@@ -17,6 +16,7 @@ from mooring.model.selectors import (
     compile_node_selector,
     compile_node_term,
     compile_selector,
+    parse_int64,
 )
 from validation_texts import NAME_RULE, VALUE_RULE
 

@@ -40,7 +40,7 @@ from mooring.inputs.input_errors import InputError
 from mooring.inputs.load_plan import read_load_plan
 from mooring.inputs.loaded_cluster import Config, Gates, LoadedCluster, Objects, Plugins, Source, Written
 from mooring.inputs.loaded_cluster import load as load_cluster
-from mooring.inputs.offers.price_files import prices_in
+from mooring.inputs.offers.offer_files import prices_in
 from mooring.kit.words import count
 from mooring.model.node import Node
 

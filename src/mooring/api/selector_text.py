@@ -17,8 +17,7 @@ from mooring.api.kind_spec import OF_METADATA, FieldLabels, FieldReader
 from mooring.kit.shown_text import quoted
 from mooring.model.meta import LabelSelector
 from mooring.model.names import label_value_faults, qualified_name_faults
-from mooring.model.selector_faults import parse_int64
-from mooring.model.selectors import NOTHING, LabelRule, Selector, SelectorError, compile_selector
+from mooring.model.selectors import NOTHING, LabelRule, Selector, SelectorError, compile_selector, parse_int64
 
 
 @dataclass(frozen=True, slots=True)

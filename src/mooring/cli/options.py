@@ -130,7 +130,7 @@ def prices_of_nodes(command: Any) -> Any:
     def with_prices(*args: Any, prices: str | None, price_unit: str, **given: Any) -> Any:
         given["prices"] = None
         if prices or price_unit:
-            from mooring.inputs.offers.price_files import prices_in  # Hot: 20 ms of the start, and few have prices
+            from mooring.inputs.offers.offer_files import prices_in  # Hot: 20 ms of the start, and few have prices
 
             with refusals():
                 given["prices"] = prices_in(price_unit, prices)

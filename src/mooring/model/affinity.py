@@ -10,8 +10,15 @@ from mooring.kit.lazy import lazy
 from mooring.model.label_set import LabelSet, LabelSetCases
 from mooring.model.meta import int32
 from mooring.model.pod_spec import Affinity, PodAffinity, PodAffinityTerm
-from mooring.model.selector_faults import aggregated
-from mooring.model.selectors import EVERYTHING, NOTHING, Selector, SelectorError, as_difference, compile_selector
+from mooring.model.selectors import (
+    EVERYTHING,
+    NOTHING,
+    Selector,
+    SelectorError,
+    aggregated,
+    as_difference,
+    compile_selector,
+)
 
 Labels = Mapping[str, str]
 NO_LABELS: Labels = {}

@@ -27,7 +27,7 @@ from mooring.inputs.arrivals import Arrival, read_arrivals
 from mooring.inputs.configuration_files import configuration_of
 from mooring.inputs.load_plan import LoadPlan, read_load_plan
 from mooring.inputs.loaded_cluster import Config, LoadedCluster, Source, Written
-from mooring.inputs.offers.price_files import asked_prices
+from mooring.inputs.offers.offer_files import asked_prices
 from mooring.kit.version import VERSION
 from mooring.model.pod import Pod
 from mooring.state.scheduler_assembly import build_runners

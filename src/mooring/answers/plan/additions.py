@@ -1,4 +1,9 @@
-"""Which nodes to add: from the pods that do not fit on the present nodes to nodes that the scheduler has judged."""
+"""Which nodes to add: from the pods that do not fit on the present nodes to nodes that the scheduler has judged.
+
+Where the order of the pending pods does not decide which of them fit on the present nodes, all orders begin after the present
+nodes have got these pods. The search for new nodes then has fewer
+pods, mostly no present node that takes any of them, and so a table (`contents.py`) instead of a decision for each pod.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -6,20 +11,56 @@ from itertools import islice
 
 from mooring.answers.form.published import Count, Form, Number, Positive
 from mooring.answers.plan.demand import NodeDemand, PodKind, demand_of
-from mooring.answers.plan.found_nodes import WORTH_STEPS, FoundNodes, by_preference, steps_of, sum_of
 from mooring.answers.plan.holding import FEW_PODS, HoldingSearch
 from mooring.answers.plan.judge import Verdict, can_be_scheduled, judge, pending_in, with_daemons
 from mooring.answers.plan.offer_choice import useful_offers
 from mooring.answers.plan.offers import NodeOffer
-from mooring.answers.plan.orders import OrderTrials
+from mooring.answers.plan.orders import MAX_ORDERS, OrderTrials, arrival_orders, spare_orders
 from mooring.answers.plan.patterns import PatternProgram
-from mooring.answers.plan.present_nodes import take_alike_in_all_orders
 from mooring.answers.plan.programs import lower_bound, solve
 from mooring.answers.plan.trials import NodeTrials, OfferedNodes, TrialPlacer
+from mooring.answers.plan.walks import WORTH_STEPS, ArrivalOrder, FoundNodes, by_preference, steps_of, sum_of
 from mooring.answers.trial.changing_cluster import ChangingCluster, objects_of, why_pending
 from mooring.inputs.loaded_cluster import LoadedCluster
 from mooring.kit.callbacks import Progress
 from mooring.model.pod import Pod
+
+
+def take_alike_in_all_orders(trials: NodeTrials, pods: Sequence[Pod]) -> bool:
+    """Whether the present nodes take equal numbers of pods of each kind in all orders that are tried.
+
+    `pods` are all that were pending, in the order of the queue; those that fit are on nodes of the trial cluster now. A kind
+    has pods that agree in all that decides where they fit. The answer is no if other pods decide about one of them.
+    """
+    nodes = trials.cluster.nodes
+    there = [found for pod in pods if (found := nodes.placed(pod.id)) is not None]
+    for pod in there:
+        nodes.displace(pod.id)
+    try:
+        demand = demand_of(trials, pods)
+        if not all(kind.is_plain for kind in demand.kinds) or any(trials.gangs.gang_of(pod) for pod in pods):
+            return False
+        listed = [*arrival_orders(trials, demand, pods, MAX_ORDERS), *spare_orders(trials, demand, pods)]
+        ids = {pod.id for pod in there}
+        left = demand.counts([pod for pod in pods if pod.id not in ids])
+        return all(
+            demand.counts(_left_in(trials, order, demand.plain())) == left
+            for order in listed
+            if not order.is_one_by_one
+        )
+    finally:
+        for pod in there:
+            nodes.place(pod, pod.spec.node_name)
+
+
+def _left_in(trials: NodeTrials, order: ArrivalOrder, plain: frozenset[int]) -> Sequence[Pod]:
+    """The pods that the present nodes do not take in an order."""
+    trials.use_seed(order.seed)
+    outcome = trials.attempt(order.pods, plain)
+    trials.take_back(outcome)
+    trials.use_seed(None)
+    return outcome.left
+
 
 MAX_JUDGED = 6
 """How often the scheduler judges: after the first time, each time with more nodes for what it left pending."""

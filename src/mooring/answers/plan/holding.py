@@ -15,7 +15,12 @@ from itertools import product
 from math import prod
 
 from mooring.answers.plan.contents import NotOfOneNode
-from mooring.answers.plan.found_nodes import (
+from mooring.answers.plan.orders import LeftPods, OrderTrials
+from mooring.answers.plan.patterns import PatternProgram
+from mooring.answers.plan.programs import Packing, solve
+from mooring.answers.plan.steps import StepEffort, StepSearch
+from mooring.answers.plan.trials import Additions
+from mooring.answers.plan.walks import (
     FoundNodes,
     Steps,
     by_preference,
@@ -24,11 +29,6 @@ from mooring.answers.plan.found_nodes import (
     steps_of,
     sum_of,
 )
-from mooring.answers.plan.orders import LeftPods, OrderTrials
-from mooring.answers.plan.patterns import PatternProgram
-from mooring.answers.plan.programs import Packing, solve
-from mooring.answers.plan.steps import StepEffort, StepSearch
-from mooring.answers.plan.trials import Additions
 from mooring.kit.callbacks import Progress
 from mooring.model.pod import Pod
 

@@ -13,8 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from mooring.answers.plan.label_use import labels_in_use
-from mooring.answers.plan.offers import MAX_LIMIT, NodeOffer
+from mooring.answers.plan.offers import MAX_LIMIT, NodeOffer, labels_in_use
 from mooring.answers.trial.counterfactual import with_spec
 from mooring.inputs.created_objects import pods_of
 from mooring.inputs.loaded_cluster import LoadedCluster

@@ -20,10 +20,10 @@ from mooring.answers.plan.additions import (
     TriedOrders,
     nodes_to_add,
 )
+from mooring.answers.plan.demand import pods_at_peak
 from mooring.answers.plan.judge import made_patient, patient
 from mooring.answers.plan.offer_choice import within_pools
 from mooring.answers.plan.offers import NodeOffer, Offered, read_all_offers
-from mooring.answers.plan.peak import pods_at_peak
 from mooring.answers.plan.shrink import KeptNode, Shrinking, ShrinkOptions, nodes_to_remove
 from mooring.answers.trial.changing_cluster import ChangingCluster, objects_of
 from mooring.answers.trial.drain_trials import NodeDrain
@@ -32,7 +32,7 @@ from mooring.inputs.arrivals import read_arrivals
 from mooring.inputs.field_checks import Validation
 from mooring.inputs.input_errors import InputError
 from mooring.inputs.loaded_cluster import LoadedCluster, Objects, Source, Written
-from mooring.inputs.offers.price_files import asked_prices
+from mooring.inputs.offers.offer_files import asked_prices
 from mooring.inputs.offers.price_list import PriceList
 from mooring.kit.callbacks import Progress
 from mooring.kit.words import count

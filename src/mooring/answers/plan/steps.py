@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 
 from mooring.answers.plan.demand import NodeDemand
-from mooring.answers.plan.found_nodes import Steps, sum_of
 from mooring.answers.plan.orders import OrderTrials
 from mooring.answers.plan.patterns import PatternProgram
 from mooring.answers.plan.programs import Amounts, solve
 from mooring.answers.plan.trials import Additions
+from mooring.answers.plan.walks import Steps, sum_of
 from mooring.kit.callbacks import Progress
 
 LEVELS = 60

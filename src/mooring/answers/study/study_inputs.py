@@ -30,7 +30,7 @@ from mooring.inputs.configuration_files import configuration_of
 from mooring.inputs.input_errors import InputError
 from mooring.inputs.load_plan import LoadPlan, read_load_plan
 from mooring.inputs.loaded_cluster import LoadedCluster, load
-from mooring.inputs.offers.price_files import asked_prices
+from mooring.inputs.offers.offer_files import asked_prices
 from mooring.inputs.offers.price_list import PriceList
 from mooring.inputs.recorded_load import RecordedLoad, recorded_load
 from mooring.inputs.trace_formats import FORMATS

@@ -11,7 +11,7 @@ from mooring.model import names, node
 from mooring.model.meta import MAX_INT32, MAX_INT64, LabelSelector, Requirement
 from mooring.model.pod_spec import NodeSelector, NodeSelectorTerm, ResourceList, ResourceRequirements, Toleration
 from mooring.model.quantity import NANO, QuantityText, parse
-from mooring.model.selector_faults import INTEGER, parse_int64
+from mooring.model.selectors import INTEGER, parse_int64
 
 EFFECTS = (node.NO_SCHEDULE, node.PREFER_NO_SCHEDULE, node.NO_EXECUTE)
 LABEL_OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist")

@@ -29,11 +29,11 @@ from mooring.apiserver.admission.faults import (
     check_form,
     check_valid,
     expression_faults,
+    form_faults,
     gated_faults,
     status_gated_faults,
     unreadable_field,
 )
-from mooring.apiserver.admission.form_faults import form_faults
 from mooring.apiserver.admission.object_meta import Lookups
 from mooring.apiserver.admission.special_kinds import Special, special
 from mooring.apiserver.store import Store

@@ -10,8 +10,7 @@ from mooring.apiserver.store import Key, Store, StoreWrite
 from mooring.controllers.index import owner_uid
 from mooring.controllers.nodes.pod_statuses import ACTIVE, State, is_ready, phase_of, ready_since, restarts_of, state_of
 from mooring.kit.clock import moment_ns
-from mooring.model.selector_faults import parse_int64
-from mooring.model.selectors import Selector
+from mooring.model.selectors import Selector, parse_int64
 
 Labels = frozenset[tuple[str, str]]
 Group = tuple[Labels, State]

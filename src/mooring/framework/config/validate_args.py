@@ -25,7 +25,7 @@ from mooring.framework.config.durations import Duration
 from mooring.framework.config.problems import aggregate, duplicate, forbidden, invalid, required, unsupported
 from mooring.model.names import qualified_name_faults
 from mooring.model.pod_spec import NodeAffinitySpec, TopologySpreadConstraint
-from mooring.model.selector_faults import term_faults
+from mooring.model.selectors import term_faults
 
 Gates = Mapping[str, bool]
 Check = Callable[[str, Any, Gates], Iterator[str]]

@@ -1,4 +1,7 @@
-"""Recognises what files and objects say about nodes that can be had, and puts it together into offered nodes."""
+"""Recognises what files and objects say about nodes that can be had, and puts it together into offered nodes.
+
+Prices of nodes alone are read here too, from YAML by instance type or name, OpenCost's CSV, or instance types of Karpenter.
+"""
 
 import csv
 import io
@@ -9,8 +12,9 @@ from typing import Any
 
 import msgspec
 
-from mooring.api.validation.problem import Problem
+from mooring.api.validation.problem import Problem, show
 from mooring.inputs.documents import JsonFault, ManifestFile, gather, is_json, json_pieces
+from mooring.inputs.input_errors import InputError
 from mooring.inputs.lines import on_lines
 from mooring.inputs.loaded_cluster import Source, Written
 from mooring.inputs.offers.autoscaler_offers import (
@@ -36,12 +40,13 @@ from mooring.inputs.offers.instance_types import (
     are_instance_types,
     csv_instance_types,
     instance_types,
+    is_price,
     offer_name,
     price_of,
 )
-from mooring.inputs.offers.price_list import COLUMN, PricedNode, PriceList, PriceRow, price_rows
+from mooring.inputs.offers.price_list import COLUMN, PricedNode, PriceList, PriceRow, offering_rows, price_rows
 from mooring.kit.words import count
-from mooring.kit.yaml_reader import YamlFault, read_documents
+from mooring.kit.yaml_reader import YamlFault, keep_last, read_document, read_documents
 from mooring.model.node import Node
 
 MAX_BYTES = 64 << 20
@@ -239,3 +244,67 @@ def _sort_object(written: Mapping[str, Any], file: str, sources: OfferSources) -
         sources.templates.append((file, written))
     elif kind in ("Deployment", "Pod"):
         sources.groups += node_groups(written, file, sources.problems)
+
+
+MAX_YAML_BYTES = 1 << 20
+"""A megabyte of YAML takes a second; a table of prices for all regions of a cloud is CSV or JSON."""
+
+
+def asked_prices(prices: Source | Mapping[str, float] | None) -> PriceList | None:
+    """The prices of a file or a dictionary, if one is given. Raises InputError."""
+    if prices is None:
+        return None
+    if isinstance(prices, str | os.PathLike):
+        return read_prices(os.fspath(prices))
+    return PriceList(prices_of(prices))
+
+
+def prices_in(unit: str, prices: Source | Mapping[str, float] | None) -> PriceList:
+    """The prices that are asked for, to be shown with their unit. Raises InputError."""
+    return replace(asked_prices(prices) or PriceList(), unit=unit)
+
+
+def read_prices(path: str) -> PriceList:
+    """The prices of a file, in the form that its content shows. Raises InputError."""
+    files, problems = gather([path], None, MAX_BYTES)
+    by_name: dict[str, float] = {}
+    rows: list[PriceRow] = []
+    for file in files:
+        if csv_rows(file) is None and not is_json(file):
+            by_name |= prices_of(_yaml(file), file.name)
+            continue
+        sources = OfferSources()
+        read_offer_file(file, sources)
+        problems += sources.problems
+        rows += [*sources.prices, *offering_rows(sources.types)]
+        for _, written in sources.own:
+            by_name |= prices_of(written, file.name)
+    if problems:
+        raise InputError(problems)
+    return PriceList(by_name, rows)
+
+
+def _yaml(file: ManifestFile) -> Any:
+    if len(file.text) > MAX_YAML_BYTES:
+        raise InputError([Problem("", "has more than 1 MiB; write prices by instance type", file=file.name)])
+    try:
+        return read_document(file.text, keep_last)
+    except YamlFault as fault:
+        raise InputError([Problem(f"column {fault.column}", str(fault), file=file.name, line=fault.line)]) from fault
+
+
+def prices_of(written: Any, file: str = "") -> dict[str, float]:
+    """Prices from plain data: by instance type or by name of a node; maybe under `prices`. Raises InputError."""
+    if isinstance(written, dict) and isinstance(written.get("prices"), dict):
+        written = written["prices"]
+    if not isinstance(written, Mapping):
+        form = "an object with a price an hour for each instance type"
+        raise InputError([Problem("", show(written), form, file=file)])
+    problems = [
+        Problem(f"prices[{name}]", show(price), "a number from 0", file=file)
+        for name, price in written.items()
+        if not is_price(price)
+    ]
+    if problems:
+        raise InputError(problems)
+    return {str(name): float(price) for name, price in written.items()}

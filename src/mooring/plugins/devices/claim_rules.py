@@ -27,8 +27,7 @@ from mooring.framework.contract.status import PluginError, Rejection, final
 from mooring.model.devices import Allocation, ClaimConsumer, DeviceClass, ResourceClaim
 from mooring.model.pod import Pod
 from mooring.model.pod_spec import PodResourceClaim
-from mooring.model.selector_faults import aggregated
-from mooring.model.selectors import NodeMatcher, compile_node_selector
+from mooring.model.selectors import NodeMatcher, aggregated, compile_node_selector
 from mooring.model.workloads import PodGroup
 from mooring.plugins.devices.allocation import skips_operations
 from mooring.plugins.devices.device_claims import ClaimState, Unresolved, entries_of, is_reserved_for

@@ -17,8 +17,7 @@ from mooring.cluster.nodes.match import match_nodes
 from mooring.cluster.nodes.table import NodeTable
 from mooring.model.devices import Device, DeviceClass, DeviceId, PoolId, ResourceSlice
 from mooring.model.pod_spec import NodeSelector
-from mooring.model.selector_faults import aggregated
-from mooring.model.selectors import compile_node_selector
+from mooring.model.selectors import aggregated, compile_node_selector
 from mooring.plugins.devices.device_demand import DeviceFeatures
 from mooring.plugins.devices.effort import CelFault
 from mooring.plugins.devices.pools import DeviceInSlice, LikenessBook, PoolView, SliceView, gather_pools, view_of

@@ -27,8 +27,7 @@ from mooring.framework.contract.status import SKIP, PluginError, Rejection, Skip
 from mooring.model.node import Node
 from mooring.model.pod import Pod
 from mooring.model.pod_spec import NodeSelectorTerm
-from mooring.model.selector_faults import aggregated
-from mooring.model.selectors import NodeMatcher, NodeTerm, compile_node_selector, compile_node_term
+from mooring.model.selectors import NodeMatcher, NodeTerm, aggregated, compile_node_selector, compile_node_term
 from mooring.model.shape import PodPart, PodShape
 
 # Codes of `filter`: the profile's addedAffinity is checked first upstream, so its code wins over the pod's own.

@@ -43,7 +43,7 @@ from mooring.framework.kept.asking import AttemptError
 from mooring.framework.profile.metric_catalogue import POD_GROUPS, PREEMPTION_ATTEMPTS
 from mooring.kit.choice import choose
 from mooring.model.pod import Pod
-from mooring.model.selector_faults import aggregated
+from mooring.model.selectors import aggregated
 from mooring.model.shape import PodShape
 from mooring.plugins.preemption.group_preemption import (
     VictimOrder,
