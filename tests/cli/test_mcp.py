@@ -152,7 +152,7 @@ def test_answers_and_manifests_are_bounded() -> None:
 
     pods = [{**yaml.safe_load(POD), "metadata": {"name": f"p{number}"}} for number in range(150)]
     tools = AssistantTools(lambda: load(pods))
-    assert tools.explain().splitlines()[0] == "150 of 150 pods are pending"
+    assert tools.explain().splitlines()[0] == "150 of 150 pods of 150 owners are pending"
     with pytest.raises(InputError, match="at most 200,000"):
         tools.capacity("#" * (MAX_INPUT_CHARACTERS + 1))
     bomb = "".join(f"b{i}: &b{i} [{', '.join([f'*b{i - 1}' if i else 'x'] * 9)}]\n" for i in range(12))

@@ -15,7 +15,7 @@ from mooring.answers.plan.holding import FEW_PODS, HoldingSearch
 from mooring.answers.plan.judge import Verdict, can_be_scheduled, judge, pending_in, with_daemons
 from mooring.answers.plan.offer_choice import useful_offers
 from mooring.answers.plan.offers import NodeOffer
-from mooring.answers.plan.orders import MAX_ORDERS, OrderTrials, arrival_orders, spare_orders
+from mooring.answers.plan.orders import MAX_ORDERS, OrderTrials, arrival_orders, failing_orders, spare_orders
 from mooring.answers.plan.patterns import PatternProgram
 from mooring.answers.plan.programs import lower_bound, solve
 from mooring.answers.plan.trials import NodeTrials, OfferedNodes, TrialPlacer
@@ -204,9 +204,8 @@ def nodes_to_add(
     placed = {pod.key for pod in first} - {pod.key for pod in left}
     planner = _NodePlanner(now, trials, demand, tell, at_once)
     if placed and at_first <= MOST_FROM_FIRST:
-        planner.start_from(loaded, [pod for pod in first if pod.key in placed | helped])
-        if hopeless:
-            planner.rivals = [pod for pod in first if pod.key in placed | helped | hopeless.keys()]
+        every = [pod for pod in first if pod.key in placed | helped | hopeless.keys()]
+        planner.start_from(loaded, [pod for pod in first if pod.key in placed | helped], every if hopeless else ())
     judged = planner.run([pod for pod in schedulable if pod.key in helped])
     pending = {key: hopeless.get(key, reason) for key, reason in judged.verdict.pending.items()}
     return PlannedAdditions(
@@ -264,20 +263,25 @@ class _NodePlanner:
         self._now, self._trials, self._demand, self._tell = now, trials, demand, tell
         self._at_once = at_once
         self._first: tuple[NodeTrials, NodeDemand, Sequence[Pod]] | None = None
-        self._loaded = now
-        self.rivals: Sequence[Pod] = ()
-        """The pods of the orders and those that no offer can take, if there are any; these may fit on the present nodes."""
+        self._loaded: LoadedCluster | None = None
+        """The cluster before pods were placed on the present nodes; None if none was."""
+        self._pods: Sequence[Pod] = ()
+        """The pods that were pending then and that nodes can take."""
+        self._rivals: Sequence[Pod] = ()
+        """These pods and those that no offer can take, if there are any; these may fit on the present nodes."""
 
-    def start_from(self, loaded: LoadedCluster, pods: Sequence[Pod]) -> None:
+    def start_from(self, loaded: LoadedCluster, pods: Sequence[Pod], rivals: Sequence[Pod]) -> None:
         """Let orders begin before pods were placed on the present nodes, if other pods may find room there in some of them.
-        `pods` are all that were pending then."""
+        `pods` are all that were pending then, `rivals` these and those that no offer can take."""
+        self._loaded, self._pods, self._rivals = loaded, pods, rivals
         if take_alike_in_all_orders(self._trials, self._trials.queued(pods)):
             return
-        trials = NodeTrials(
-            TrialPlacer(loaded), [OfferedNodes(each.offer, each.daemons) for each in self._trials.offers]
-        )
+        trials = self._trials_of(loaded)
         ordered = trials.queued(pods)
-        self._loaded, self._first = loaded, (trials, demand_of(trials, ordered), ordered)
+        self._first = trials, demand_of(trials, ordered), ordered
+
+    def _trials_of(self, loaded: LoadedCluster) -> NodeTrials:
+        return NodeTrials(TrialPlacer(loaded), [OfferedNodes(each.offer, each.daemons) for each in self._trials.offers])
 
     def _order_trials(self, pods: Sequence[Pod]) -> OrderTrials:
         if self._first is not None:
@@ -300,19 +304,20 @@ class _NodePlanner:
             judged,
             bound=bound if not left else self._bound(placed),
             pending_at_once=self._pending_at_once(judged),
-            orders=replace(_tried(orders, judged.found, one), rivals_first=self._rivals_first(judged)),
+            orders=self._with_failing(_tried(orders, judged.found, one), judged),
         )
 
-    def _rivals_first(self, judged: _Judged) -> tuple[int, int]:
-        """In how many orders of all pods more of them are left than the scheduler left, and in how many this was tried."""
-        if not self.rivals:
-            return 0, 0
-        trials = NodeTrials(
-            TrialPlacer(self._loaded), [OfferedNodes(each.offer, each.daemons) for each in self._trials.offers]
-        )
-        ordered = trials.queued(self.rivals)
-        orders = OrderTrials(trials, demand_of(trials, ordered), ordered, fits_now=True)
-        return orders.failing(steps_of(judged.found), len(judged.verdict.left(self.rivals)))
+    def _with_failing(self, orders: TriedOrders, judged: _Judged) -> TriedOrders:
+        """The orders with those of all pods that were pending at first in which more of them are left than the plan says."""
+        if self._loaded is None:
+            return orders
+        trials = self._first[0] if self._first is not None else self._trials_of(self._loaded)
+        steps = steps_of(judged.found)
+        early = failing_orders(trials, self._pods, steps, len(judged.found.left), present_first=False)
+        if not self._rivals:
+            return replace(orders, nodes_first=early)
+        late = failing_orders(trials, self._rivals, steps, len(judged.verdict.left(self._rivals)))
+        return replace(orders, nodes_first=early, rivals_first=late)
 
     def _pending_at_once(self, judged: _Judged) -> int:
         at_once = self._judge(replace(judged.found, steps=())) if judged.found.steps else judged
@@ -397,5 +402,4 @@ def _tried(orders: OrderTrials, chosen: FoundNodes, one: FoundNodes) -> TriedOrd
     most_left = len(chosen.left)
     is_cheaper = len(one.left) <= most_left and one.cost < chosen.cost - 1e-9
     cheaper = CheaperPlan(one.cost, orders.held(steps_of(one), most_left)) if is_cheaper else None
-    early = orders.failing(steps_of(chosen), most_left, is_settled=False)
-    return TriedOrders(orders.number, orders.held(steps_of(chosen), most_left), cheaper, early)
+    return TriedOrders(orders.number, orders.held(steps_of(chosen), most_left), cheaper)

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mooring.answers.plan.contents import ContentTable, ContentWalks, NotOfOneNode
-from mooring.answers.plan.demand import NodeDemand
+from mooring.answers.plan.demand import NodeDemand, demand_of
 from mooring.answers.plan.trials import Additions, NodeTrials
 from mooring.answers.plan.walks import ArrivalOrder, OrderWalks, StepWalk, Walks
 from mooring.model.pod import Pod
@@ -106,6 +106,40 @@ class LeftPods:
     domains: Mapping[str, str]
 
 
+def _left_after(
+    trials: NodeTrials, demand: NodeDemand, order: ArrivalOrder, steps: Sequence[Additions], present_first: bool
+) -> LeftPods:
+    """The pods that the core leaves pending in an order. `present_first`: the present nodes get what fits there before any
+    other comes."""
+    trials.use_seed(order.seed)
+    walk = StepWalk(trials, demand, order.pods)
+    if present_first:
+        walk.make(walk.counts)
+    for step in order.arrivals(steps):
+        if not walk.left:
+            break
+        walk.make(step)
+    left = LeftPods(walk.left, walk.domains)
+    walk.undo()
+    trials.use_seed(None)
+    return left
+
+
+def failing_orders(
+    trials: NodeTrials, pods: Sequence[Pod], steps: Sequence[Additions], most_left: int, present_first: bool = True
+) -> tuple[int, int]:
+    """In how many orders more than `most_left` pods are left, and in how many this was tried. Some of the pods fit on the
+    present nodes. Without `present_first` the nodes of the first step are there before pods have been placed there."""
+    ordered = trials.queued(pods)
+    demand = demand_of(trials, ordered)
+    orders = arrival_orders(trials, demand, ordered, MAX_FAILING) if any(map(any, steps)) else []
+    tried = [order for order in orders if not order.is_one_by_one]
+    failed = [
+        order for order in tried if len(_left_after(trials, demand, order, steps, present_first).pods) > most_left
+    ]
+    return len(failed), len(tried)
+
+
 class OrderTrials:
     """Tries steps in all orders. An order in which steps failed comes first afterwards: others fail there as a rule."""
 
@@ -189,28 +223,8 @@ class OrderTrials:
         self.trials.decisions += known[1]
         return known[0]
 
-    def failing(self, steps: Sequence[Additions], most_left: int, is_settled: bool = True) -> tuple[int, int]:
-        """In how many orders more than `most_left` pods are left, and in how many this was tried: in none if no pod fits on
-        the present nodes. Without `is_settled` the nodes of the first step are there before pods have been placed there."""
-        together = [order for order in self.orders if not order.is_one_by_one][:MAX_FAILING]
-        tried = together if self._fits_now and any(map(any, steps)) else []
-        failed = [order for order in tried if len(self._tried_in(order, steps, is_settled).pods) > most_left]
-        return len(failed), len(tried)
-
-    def _tried_in(self, order: ArrivalOrder, steps: Sequence[Additions], is_settled: bool = True) -> LeftPods:
-        """`is_settled`: the present nodes have got what fits there before any other comes."""
-        self.trials.use_seed(order.seed)
-        walk = StepWalk(self.trials, self.demand, order.pods)
-        if self._fits_now and is_settled:
-            walk.make(walk.counts)
-        for step in order.arrivals(steps):
-            if not walk.left:
-                break
-            walk.make(step)
-        left = LeftPods(walk.left, walk.domains)
-        walk.undo()
-        self.trials.use_seed(None)
-        return left
+    def _tried_in(self, order: ArrivalOrder, steps: Sequence[Additions]) -> LeftPods:
+        return _left_after(self.trials, self.demand, order, steps, self._fits_now)
 
     def failure(self, steps: Sequence[Additions], most_left: int) -> LeftPods | None:
         """The pods that are left in an order in which more than `most_left` are; None if there is no such order. Without a
