@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 from queue_rig import a_pending
 
@@ -74,6 +75,24 @@ def test_events_of_an_update(old: dict[str, Any], new: dict[str, Any], labels: l
     assert [event.label for event in events] == [f"UnscheduledPod{label}" for label in labels]
     events = pod_events(a_pending(**old), a_pending(**new), is_target=True)
     assert [event.label for event in events] == [f"TargetPod{label}" for label in labels]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "label"),
+    [
+        pytest.param({}, RUNS_WITH_TWO_CPU, "UpdatePodScaleUp", id="more in what it really has"),
+        pytest.param(RUNS_WITH_TWO_CPU, {}, "UpdatePodScaleDown", id="less in what it really has"),
+        pytest.param({}, CLAIM, "UpdatePodGeneratedResourceClaim", id="a claim was made"),
+        pytest.param({}, {"status": {"message": "0/1 nodes are available"}}, "Update", id="a message"),
+    ],
+)
+def test_events_of_an_update_of_the_status_by_a_watch_that_shares_spec_and_metadata(
+    old: dict[str, Any], new: dict[str, Any], label: str
+) -> None:
+    before = a_pending(**ONE_CPU, **old)
+    after = msgspec.structs.replace(before, status=a_pending(**ONE_CPU, **new).status)
+    assert after.spec is before.spec and after.metadata is before.metadata
+    assert [event.label for event in pod_events(before, after)] == [f"UnscheduledPod{label}"]
 
 
 @pytest.mark.parametrize("is_target", [False, True])
