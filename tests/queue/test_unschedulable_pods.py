@@ -1,6 +1,6 @@
 """Unschedulable pods, found by the plugins that rejected them and by the keys of events."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import msgspec
 import pytest
@@ -12,8 +12,8 @@ from mooring.framework.contract.events import Change, ClusterEvent, EventKeys
 from mooring.framework.contract.plugin_caller import PluginCaller
 from mooring.model.pod import Pod
 from mooring.queue.entry import QueueCounters, QueuedGroup, QueuedPod, group_entry, new_entry
-from mooring.queue.hints import HintMap, Hints, ObservedEvent
-from mooring.queue.unschedulable_pods import UnschedulablePods
+from mooring.queue.hints import HintMap, Hints, ObservedEvent, RejectionKind
+from mooring.queue.unschedulable_pods import SPARE, UnschedulablePods
 
 BY_APP = EventKeys(
     lambda pod: pod.labels.values(), lambda change: None if change.new is None else change.new.labels.values()
@@ -133,6 +133,34 @@ def test_no_key_stays_behind_when_the_last_pod_that_has_it_goes() -> None:
     assert (yard.concerned(POD_LABEL, "web"), yard.unschedulable.check()) == (["b"], [])
     yard.unschedulable.remove("default/b")
     assert (yard.concerned(POD_LABEL, "web"), yard.unschedulable.check()) == ([], [])
+
+
+class CountingHints(Hints):
+    """Hints that note each kind for which a drawer is made."""
+
+    made: Sequence[str] = ()
+
+    def keys_of(self, kind: RejectionKind) -> tuple[EventKeys, ...]:
+        self.made = [*self.made, *kind.rejectors]
+        return super().keys_of(kind)
+
+
+def test_drawers_without_pods_are_kept_up_to_a_number() -> None:
+    """There are as many kinds as sets of plugins, so not all can be kept."""
+    hints = CountingHints({PROFILE: HintMap({})}, QueueCounters(), lambda text, error: None, {})
+    unschedulable = UnschedulablePods(hints)
+
+    def come_and_go(*rejectors: str) -> None:
+        for rejector in rejectors:
+            unschedulable.put(an_entry("pod", rejector))
+            unschedulable.remove("default/pod")
+
+    oldest, *kept = (f"Plugin{i}" for i in range(SPARE + 1))
+    come_and_go(oldest, *kept)
+    come_and_go(*kept, *kept)
+    assert hints.made == [oldest, *kept]
+    come_and_go(oldest)
+    assert hints.made == [oldest, *kept, oldest]
 
 
 # ---- Groups: one drawer for what all of their members wait for
