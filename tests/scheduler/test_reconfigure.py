@@ -193,6 +193,38 @@ def test_pods_of_a_removed_profile_leave_the_queue_and_those_of_a_new_one_come()
     assert cluster.nodes_of() == {"a": "n", "b": "n"}
 
 
+def test_only_pods_that_need_a_node_come_back_with_their_profile() -> None:
+    """A pod on a node, and one that waits on Permit for its room, are not tried a second time."""
+    one, two = a_profile("one", **at("permit", "Hold")), a_profile("two")
+    cluster = Swapped(a_config(one, two))
+    cluster.put(a_node("n", cpu="4"), a_waiting("bound", "one", nodeName="n"), a_waiting("held", "one"))
+    for name in ("big", "bigger", "large"):
+        cluster.put(a_waiting(name, "one", cpu="9"))
+    assert list(cluster.scheduler.waiting.by_id) == ["uid-held"]
+    cluster.swap(a_config(two))
+    assert cluster.scheduler.queued_pods() == []
+    cluster.swap(a_config(one, two))
+    assert [entry.key for entry in cluster.scheduler.queued_pods()] == [
+        "default/big",
+        "default/bigger",
+        "default/large",
+    ]
+    cluster.pass_seconds(11)
+    assert cluster.nodes_of()["bound"] == "n" and cluster.check() == []
+
+
+def test_a_pod_whose_resize_waits_for_room_comes_with_its_profile() -> None:
+    gates = {**GATES, "InPlacePodVerticalScalingSchedulerPreemption": True}
+    scheduler = build_scheduler(a_config(a_profile("two")), VirtualClock(START_NS), gates=gates)
+    deferred = {"type": "PodResizePending", "status": "True", "reason": "Deferred"}
+    scheduler.handle(ObjectAdded(a_node("n", cpu="1")))
+    for name, conditions in (("runs", []), ("resized", [deferred])):
+        status = {"phase": "Running", "conditions": conditions}
+        scheduler.handle(ObjectAdded(a_waiting(name, "one", cpu="500m", nodeName="n", status=status)))
+    scheduler.handle(configuration_change(scheduler, a_config(a_profile("one")), gates=gates))
+    assert [entry.key for entry in scheduler.queued_pods()] == ["default/resized"]
+
+
 def test_the_new_queue_sort_orders_the_pods_that_wait() -> None:
     cluster = Swapped()
     for name, priority in (("low", 1), ("high", 5)):
