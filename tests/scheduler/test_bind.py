@@ -24,6 +24,7 @@ from mooring.kit.clock import NS_PER_S, VirtualClock
 from mooring.model.pod import Pod
 from mooring.plugins import in_tree
 from mooring.scheduler.inputs import BindAnswered, ObjectAdded, ObjectRemoved, ObjectUpdated
+from mooring.scheduler.observer import SchedulerListeners
 from mooring.state.scheduler_assembly import build_scheduler
 
 LATER = Rejection(("not yet",), Code.Pending)
@@ -74,10 +75,10 @@ class Listener(FilterPlugin, ReservePlugin, PermitPlugin, PreBindPlugin):
 
 
 _ENABLED = {"enabled": [{"name": "Listener"}]}
+HEAD = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
 CONFIG = config.from_object(
     {
-        "apiVersion": "kubescheduler.config.k8s.io/v1",
-        "kind": "KubeSchedulerConfiguration",
+        **HEAD,
         "profiles": [
             {
                 "schedulerName": "default-scheduler",
@@ -222,3 +223,20 @@ def test_a_pending_verdict_is_no_error_and_nobody_is_preempted_for_it() -> None:
     condition = getattr(patch, "condition", None)
     assert condition is not None
     assert condition.reason == "Unschedulable"
+
+
+@pytest.mark.parametrize(
+    ("nodes", "told"),
+    [(["a"], "goes to a, the only choice"), (["a", "b"], "goes to a, the best of 2 feasible nodes (score 300)")],
+)
+def test_the_story_of_a_pod_says_whether_there_was_a_choice(nodes: list[str], told: str) -> None:
+    """TaintToleration alone scores: 100 for a node without taints, times its weight of 3."""
+    taints = {"enabled": [{"name": "TaintToleration", "weight": 3}], "disabled": [{"name": "*"}]}
+    written = {**HEAD, "profiles": [{"plugins": {"score": taints, "preScore": taints}}]}
+    stories: list[str] = []
+    listeners = SchedulerListeners(tell=lambda pod, text: stories.append(text))
+    scheduler = build_scheduler(config.from_object(written), VirtualClock(), in_tree(), listeners=listeners)
+    for item in (*map(a_node, nodes), a_pod("p", schedulerName="default-scheduler")):
+        scheduler.handle(ObjectAdded(item))
+    scheduler.attempt()
+    assert [text for text in stories if "goes to" in text] == [told]
