@@ -240,3 +240,12 @@ def test_the_story_of_a_pod_says_whether_there_was_a_choice(nodes: list[str], to
         scheduler.handle(ObjectAdded(item))
     scheduler.attempt()
     assert [text for text in stories if "goes to" in text] == [told]
+
+
+def test_a_pod_is_being_bound_from_the_decision_to_the_answer_of_the_api_server() -> None:
+    world = World()
+    known = []
+    for step in (lambda pod: None, world.attempt, lambda pod: world.scheduler.handle(BindAnswered(pod))):
+        step(pod := a_pending())
+        known.append((world.scheduler.is_being_bound(pod.id), world.scheduler.is_attempted(pod.id)))
+    assert known == [(False, False), (True, False), (False, False)]
