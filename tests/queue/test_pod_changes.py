@@ -9,7 +9,9 @@ from queue_rig import a_pending
 from mooring.queue.hints import pod_events
 
 TWO_CPU = {"containers": [{"name": "main", "resources": {"requests": {"cpu": "2", "memory": "1Gi"}}}]}
-ONE_CPU: dict[str, Any] = {"containers": [{"name": "main", "resources": {"requests": {"cpu": "1000m", "memory": "1Gi"}}}]}
+ONE_CPU: dict[str, Any] = {
+    "containers": [{"name": "main", "resources": {"requests": {"cpu": "1000m", "memory": "1Gi"}}}]
+}
 ONE_CPU_WRITTEN_SHORT = {"containers": [{"name": "main", "resources": {"requests": {"cpu": "1", "memory": "1Gi"}}}]}
 LESS_CPU_MORE_MEMORY = {"containers": [{"name": "main", "resources": {"requests": {"cpu": "1", "memory": "2Gi"}}}]}
 NO_MEMORY = {"containers": [{"name": "main", "resources": {"requests": {"cpu": "2"}}}]}
