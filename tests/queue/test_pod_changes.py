@@ -19,7 +19,7 @@ RUNS_WITH_TWO_CPU = {
     "status": {"containerStatuses": [{"name": "main", "resources": {"requests": {"cpu": "2", "memory": "1Gi"}}}]}
 }
 TWO_GATES = {"schedulingGates": [{"name": "a"}, {"name": "b"}]}
-ONE_GATE = {"schedulingGates": [{"name": "b"}]}
+ONE_GATE: dict[str, Any] = {"schedulingGates": [{"name": "b"}]}
 CLAIM = {"status": {"resourceClaimStatuses": [{"name": "gpu", "resourceClaimName": "gpu-x"}]}}
 EXTENDED = {"status": {"extendedResourceClaimStatus": {"resourceClaimName": "x"}}}
 
@@ -95,6 +95,15 @@ def test_events_of_an_update_of_the_status_by_a_watch_that_shares_spec_and_metad
     after = msgspec.structs.replace(before, status=a_pending(**ONE_CPU, **new).status)
     assert after.spec is before.spec and after.metadata is before.metadata
     assert [event.label for event in pod_events(before, after)] == [f"UnscheduledPod{label}"]
+
+
+def test_events_of_an_update_by_a_watch_that_shares_the_spec_or_the_metadata_alone() -> None:
+    before, after = a_pending(**ONE_GATE, labels={"a": "1"}), a_pending(labels={"a": "2"})
+    relabelled = msgspec.structs.replace(before, metadata=after.metadata)
+    assert [event.label for event in pod_events(before, relabelled)] == ["UnscheduledPodUpdatePodLabel"]
+    opened = msgspec.structs.replace(before, spec=after.spec)
+    label = "UnscheduledPodUpdatePodSchedulingGatesEliminated"
+    assert [event.label for event in pod_events(before, opened)] == [label]
 
 
 @pytest.mark.parametrize("is_target", [False, True])
