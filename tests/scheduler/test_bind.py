@@ -249,3 +249,20 @@ def test_a_pod_is_being_bound_from_the_decision_to_the_answer_of_the_api_server(
         step(pod := a_pending())
         known.append((world.scheduler.is_being_bound(pod.id), world.scheduler.is_attempted(pod.id)))
     assert known == [(False, False), (True, False), (False, False)]
+
+
+def test_the_check_finds_room_without_a_binding_and_a_binding_without_room() -> None:
+    world = World()
+    world.attempt(pod := a_pending())
+    core = world.scheduler.core
+    assert world.scheduler.check() == []
+    assumed = core.cache.get(pod.id)
+    assert assumed is not None
+    core.cache.forget(assumed)
+    assert "default/pod is being bound but holds no room" in world.scheduler.check()
+    core.cache.assume(assumed, "n1")
+    assert world.scheduler.check() == []
+    del core.pods[pod.key]
+    assert world.scheduler.check() == [], "its binding has yet to fail"
+    core.bindings.clear()
+    assert "default/pod is assumed but neither being bound nor in the cluster" in world.scheduler.check()
