@@ -171,7 +171,7 @@ def test_the_check_finds_a_group_without_members() -> None:
     world = Queue(A)
     ((key, group),) = groups_of(world).entities.items()
     group.members.clear()
-    assert f"{key}: an entity without members" in groups_of(world).check()
+    assert f"{key}: an entity without members" in world.queue.check()
 
 
 def test_a_pod_group_and_a_composite_one_of_the_same_name_are_two_entities() -> None:

@@ -28,6 +28,7 @@ def test_all_members_are_taken_at_once_and_count_as_one_cycle() -> None:
     world = Queue(A, B)
     group = world.pop()
     assert [entry.key for entry in group.entries] == [A.key, B.key]
+    assert repr(group) == "QueuedGroup(podgroup/default/gang, attempts=1, members=2)"
     assert (world.queue.attempts, group.attempts, [e.attempts for e in group.entries]) == (1, 1, [1, 1])
     assert world.queue.is_in_flight(A.id) and world.queue.is_in_flight(B.id)
     assert world.where(A, B) == [None, None] and world.queue.pop() is None
