@@ -120,3 +120,13 @@ def test_a_record_tells_its_pods_apart() -> None:
     first, second = WaitingPodRecord("default/a"), WaitingPodRecord("default/b")
     record = QueueRecord("", (first, second))
     assert [record.of(f"default/{name}") for name in "abc"] == [first, second, None]
+
+
+def test_a_record_that_says_little_is_read_with_nothing_in_its_other_fields() -> None:
+    record = read_record({"pods": [{"pod": "default/a", "permits": [{"plugin": "Hold"}]}, {"pod": "default/b"}]})
+    assert record is not None and record.taken_at == ""
+    first, second = record.pods
+    assert (first.place, first.attempts, first.backoff_until, first.node) == ("", 0, "", "")
+    assert first.permits == (PermitRecord("Hold", ""),) and second.permits == ()
+    assert (record.of("default/b"), record.of("default/c")) == (second, None)
+    assert read_record({"pods": [{"place": "active"}]}) is None, "a pod without a name"

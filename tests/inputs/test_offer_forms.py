@@ -13,6 +13,7 @@ from mooring.inputs.input_errors import InputError
 from mooring.inputs.live_clusters import list_offers
 from mooring.inputs.loaded_cluster import load
 from mooring.inputs.offers.autoscaler_offers import PoolRequirement
+from mooring.inputs.offers.offer_files import read_offer_sources
 
 Json = dict[str, Any]
 ZONE, CAPACITY = "topology.kubernetes.io/zone", "karpenter.sh/capacity-type"
@@ -98,6 +99,12 @@ def test_a_table_has_a_row_for_each_offering(tmp_path: Path) -> None:
         read(written(tmp_path, "types.csv", "name,price,cpu\nx,much,4\n"))
 
 
+@pytest.mark.parametrize("heads", ["name,price,cpu", "InstanceType,MarketPriceHourly", "instance_type,price"])
+def test_a_table_without_rows_offers_nothing(tmp_path: Path, heads: str) -> None:
+    sources = read_offer_sources([written(tmp_path, "table.csv", f"{heads}\n")])
+    assert (sources.types, sources.prices, sources.own, sources.problems) == ([], [], [], [])
+
+
 def test_labels_that_no_object_names_do_not_make_offers_of_their_own() -> None:
     places = [
         {"CapacityType": kind, "Zone": zone, "Price": price} for zone in "ab" for kind, price in (("spot", 1), ("x", 2))
@@ -144,6 +151,35 @@ def test_a_pool_chooses_types_and_says_what_its_nodes_have() -> None:
         "karpenter.sh/nodepool": "default",
     }
     assert [taint.key for taint in offer.template.taints] == ["dedicated"], "startup taints go away"
+
+
+@pytest.mark.parametrize(
+    ("zones", "expected"),
+    [
+        pytest.param("a", {"default-m5.large-a-spot": 1.0}, id="one zone"),
+        pytest.param("ab", {"default-m5.large-a-spot": 1.0, "default-m5.large-b-spot": 2.0}, id="two zones"),
+        pytest.param("ac", {"default-m5.large-a-spot": 1.0}, id="a zone that no type is sold in"),
+    ],
+)
+def test_a_pool_asks_for_zones_that_offerings_have_and_each_keeps_its_price(
+    zones: str, expected: dict[str, float]
+) -> None:
+    places = [{"CapacityType": "spot", "Zone": zone, "Price": price} for zone, price in (("a", 1.0), ("b", 2.0))]
+    offers, notes = read(a_pool(requirement(ZONE, "In", *zones)), a_type(offerings=places))
+    assert {offer.name: offer.price for offer in offers} == expected
+    assert {offer.name.split("-")[2] for offer in offers} == {offer.template.labels[ZONE] for offer in offers}
+    assert (len(offers), notes) == (len(expected), [])
+
+
+def test_a_pool_asks_for_families_and_each_type_keeps_its_own() -> None:
+    family = "karpenter.k8s.aws/instance-family"
+    types = a_type("m5.large"), a_type("c5.large", "4"), a_type("r5.large", "8")
+    offers, notes = read(a_pool(requirement(family, "In", "m5", "c5")), *types)
+    assert {offer.name: offer.template.labels[family] for offer in offers} == {
+        "default-m5.large-a-on-demand": "m5",
+        "default-c5.large-a-on-demand": "c5",
+    }
+    assert (len(offers), notes) == (2, [])
 
 
 def test_limits_of_a_pool_leave_what_its_nodes_do_not_have_yet() -> None:

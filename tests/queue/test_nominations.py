@@ -155,9 +155,25 @@ def test_a_load_follows_every_nomination() -> None:
     assert nominations.check() == []
     load.withdraw("uid-pod")
     assert nominations.check() == ["nominations: uid-pod is nominated to n2, but its load is on None"]
-    nominations.delete("uid-pod")
-    nominations.delete("uid-pod")
-    assert load.node_of("uid-pod") is None and len(nominations) == 0
+    nominations.add(pod, "n1")
+    for _ in range(2):  # the second time nothing happens
+        nominations.delete("uid-pod")
+        assert (load.node_of("uid-pod"), load.on("n1"), len(nominations)) == (None, [], 0)
+
+
+def test_a_nomination_of_which_the_queue_or_the_load_has_lost_its_part_is_listed_and_withdrawn() -> None:
+    only_queue, only_load, both = (nominated(name=name) for name in ("queue", "load", "both"))
+    load = NominatedLoad(NodeTable())
+    nominations = Nominations({pod.key: pod for pod in (only_queue, both)}.get, load)
+    nominations.add(only_queue, "n1")
+    load.withdraw(only_queue.id)
+    nominations.add(both, "n1")
+    load.promise(only_load, "n1")
+    assert sorted(nominations.pod_ids()) == ["uid-both", "uid-load", "uid-queue"]
+    for pod in (only_queue, only_load, both):
+        nominations.withdraw(pod.id)
+        assert (nominations.node_of(pod.id), load.node_of(pod.id)) == (None, None)
+    assert (nominations.pod_ids(), nominations.promised()) == ([], {})
 
 
 def test_a_pod_that_took_the_name_of_another_does_not_have_its_nomination() -> None:

@@ -2,13 +2,16 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 from queue_rig import a_pending
 
 from mooring.queue.hints import pod_events
 
 TWO_CPU = {"containers": [{"name": "main", "resources": {"requests": {"cpu": "2", "memory": "1Gi"}}}]}
-ONE_CPU = {"containers": [{"name": "main", "resources": {"requests": {"cpu": "1000m", "memory": "1Gi"}}}]}
+ONE_CPU: dict[str, Any] = {
+    "containers": [{"name": "main", "resources": {"requests": {"cpu": "1000m", "memory": "1Gi"}}}]
+}
 ONE_CPU_WRITTEN_SHORT = {"containers": [{"name": "main", "resources": {"requests": {"cpu": "1", "memory": "1Gi"}}}]}
 LESS_CPU_MORE_MEMORY = {"containers": [{"name": "main", "resources": {"requests": {"cpu": "1", "memory": "2Gi"}}}]}
 NO_MEMORY = {"containers": [{"name": "main", "resources": {"requests": {"cpu": "2"}}}]}
@@ -16,7 +19,7 @@ RUNS_WITH_TWO_CPU = {
     "status": {"containerStatuses": [{"name": "main", "resources": {"requests": {"cpu": "2", "memory": "1Gi"}}}]}
 }
 TWO_GATES = {"schedulingGates": [{"name": "a"}, {"name": "b"}]}
-ONE_GATE = {"schedulingGates": [{"name": "b"}]}
+ONE_GATE: dict[str, Any] = {"schedulingGates": [{"name": "b"}]}
 CLAIM = {"status": {"resourceClaimStatuses": [{"name": "gpu", "resourceClaimName": "gpu-x"}]}}
 EXTENDED = {"status": {"extendedResourceClaimStatus": {"resourceClaimName": "x"}}}
 
@@ -74,6 +77,33 @@ def test_events_of_an_update(old: dict[str, Any], new: dict[str, Any], labels: l
     assert [event.label for event in events] == [f"UnscheduledPod{label}" for label in labels]
     events = pod_events(a_pending(**old), a_pending(**new), is_target=True)
     assert [event.label for event in events] == [f"TargetPod{label}" for label in labels]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "label"),
+    [
+        pytest.param({}, RUNS_WITH_TWO_CPU, "UpdatePodScaleUp", id="more in what it really has"),
+        pytest.param(RUNS_WITH_TWO_CPU, {}, "UpdatePodScaleDown", id="less in what it really has"),
+        pytest.param({}, CLAIM, "UpdatePodGeneratedResourceClaim", id="a claim was made"),
+        pytest.param({}, {"status": {"message": "0/1 nodes are available"}}, "Update", id="a message"),
+    ],
+)
+def test_events_of_an_update_of_the_status_by_a_watch_that_shares_spec_and_metadata(
+    old: dict[str, Any], new: dict[str, Any], label: str
+) -> None:
+    before = a_pending(**ONE_CPU, **old)
+    after = msgspec.structs.replace(before, status=a_pending(**ONE_CPU, **new).status)
+    assert after.spec is before.spec and after.metadata is before.metadata
+    assert [event.label for event in pod_events(before, after)] == [f"UnscheduledPod{label}"]
+
+
+def test_events_of_an_update_by_a_watch_that_shares_the_spec_or_the_metadata_alone() -> None:
+    before, after = a_pending(**ONE_GATE, labels={"a": "1"}), a_pending(labels={"a": "2"})
+    relabelled = msgspec.structs.replace(before, metadata=after.metadata)
+    assert [event.label for event in pod_events(before, relabelled)] == ["UnscheduledPodUpdatePodLabel"]
+    opened = msgspec.structs.replace(before, spec=after.spec)
+    label = "UnscheduledPodUpdatePodSchedulingGatesEliminated"
+    assert [event.label for event in pod_events(before, opened)] == [label]
 
 
 @pytest.mark.parametrize("is_target", [False, True])

@@ -171,7 +171,18 @@ def test_the_check_finds_a_group_without_members() -> None:
     world = Queue(A)
     ((key, group),) = groups_of(world).entities.items()
     group.members.clear()
-    assert f"{key}: an entity without members" in groups_of(world).check()
+    assert f"{key}: an entity without members" in world.queue.check()
+
+
+def test_a_pod_group_and_a_composite_one_of_the_same_name_are_two_entities() -> None:
+    world = Queue(groups=(a_group("all"),), gates=ALL_GATES)
+    world.cluster.put(a_composite("all"))
+    world.cluster.put(a_group("leaf", parentCompositePodGroupName="all"))
+    world.queue.add(a_member("a", "all"))
+    world.queue.add(a_member("b", "leaf"))
+    world.check()
+    assert list(groups_of(world).entities) == ["podgroup/default/all", "compositepodgroup/default/all"]
+    assert [[entry.pod.name for entry in world.pop().entries] for _ in range(2)] == [["a"], ["b"]]
 
 
 # ---- queues that take over

@@ -1,5 +1,6 @@
 """Upstream's log lines of the queue (v1.37, 21), word for word: which moves have a line, and from which verbosity on."""
 
+import json
 import logging
 from collections.abc import Iterator
 from typing import Any
@@ -11,7 +12,7 @@ from gangs import GROUP_GATES, a_composite, a_group, a_member
 from mooring.drivers.simulated_driver import START_NS, Driver
 from mooring.framework import config
 from mooring.kit.clock import VirtualClock
-from mooring.kit.logs import Log, TextFormat
+from mooring.kit.logs import JsonFormat, Log, TextFormat
 from mooring.plugins import in_tree
 from mooring.scheduler.observer import SchedulerListeners
 from mooring.state.scheduler_assembly import build_scheduler
@@ -152,6 +153,16 @@ def test_groups_and_members_that_change_and_go(logger: logging.Logger) -> None:
     assert f'"Pod group {gone}" {root} podGroup="default/gang" pods=1' in queue.said()
     queue.driver.delete("Pod", "default/a")
     assert '"Pod deleted from incompletePodGroupPods" pod="default/a" podGroup="gang"' in queue.said()
+
+
+def test_a_line_of_json_names_a_group_by_namespace_and_name(logger: logging.Logger) -> None:
+    queue = LoggedQueue(logger, 5)
+    written: list[str] = []
+    queue.lines.emit = lambda record: written.append(JsonFormat().format(record))  # type: ignore[method-assign]
+    queue.create(a_group(min_count=2, uid="g"), a_member("a"))
+    first, *_ = (line for line in map(json.loads, written) if "first member" in line["msg"])
+    root, pod = ({"name": name, "namespace": "default"} for name in ("gang", "a"))
+    assert (first["rootType"], first["root"], first["pod"]) == ("podgroup", root, pod)
 
 
 def test_groups_and_members_that_go_during_the_attempt(logger: logging.Logger) -> None:

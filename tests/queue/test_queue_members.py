@@ -6,6 +6,7 @@ from member_rig import GATED, A, B, C, Queue
 from gangs import a_group, a_member
 from mooring.cluster.pods.pod_groups import GroupName, name_of
 from mooring.kit.clock import NS_PER_S
+from mooring.model.pod import Pod
 from mooring.model.workloads import PodGroup
 from mooring.queue.backoff import BackoffRule
 from mooring.queue.entry import QueuedPod, group_entry, new_entry
@@ -27,6 +28,7 @@ def test_all_members_are_taken_at_once_and_count_as_one_cycle() -> None:
     world = Queue(A, B)
     group = world.pop()
     assert [entry.key for entry in group.entries] == [A.key, B.key]
+    assert repr(group) == "QueuedGroup(podgroup/default/gang, attempts=1, members=2)"
     assert (world.queue.attempts, group.attempts, [e.attempts for e in group.entries]) == (1, 1, [1, 1])
     assert world.queue.is_in_flight(A.id) and world.queue.is_in_flight(B.id)
     assert world.where(A, B) == [None, None] and world.queue.pop() is None
@@ -58,6 +60,55 @@ def test_pods_without_their_group_are_incomplete_until_it_comes() -> None:
     world.check()
     assert world.where(A) == ["active"]
     assert world.pop().entries[0].pod is changed
+
+
+def test_a_member_that_comes_is_told_where_it_waits() -> None:
+    world = Queue(groups=())
+    assert world.queue.add(A) == "incomplete"
+    assert world.stories == ["waits for its pod group to be complete: a group object is missing"]
+    world = Queue(A)
+    group, before = world.pop(), len(world.stories)
+    assert world.queue.add(B) == "pending"
+    assert world.stories[before:] == ["waits for the end of the attempt of its pod group"]
+    assert world.end(group, "success") == "active"
+    assert (world.queue.add(C), world.where(B, C)) == ("active", ["active", "active"])
+
+
+def test_all_places_of_a_member_are_told() -> None:
+    world = Queue(A, a_member("lost", "nowhere"))
+    assert world.queue.all_with("default/lost") == ["incomplete"]
+    assert world.queue.all_with(A.key) == ["active"]
+    world.pop()
+    world.queue.add(B)
+    assert (world.queue.all_with(A.key), world.queue.all_with(B.key)) == ([], ["pending"])
+
+
+def test_a_member_that_changes_before_it_came_is_added() -> None:
+    world = Queue(A)
+    assert world.queue.update(None, B) == "active"
+    world.check()
+    assert [entry.key for entry in world.pop().entries] == [A.key, B.key]
+
+
+@pytest.mark.parametrize(
+    "new",
+    [
+        pytest.param(a_member("a", metadata={"uid": "uid-other"}), id="another pod of its name"),
+        pytest.param(a_member("a", "other"), id="the pod in another group"),
+    ],
+)
+def test_a_member_that_is_another_one_now_begins_anew(new: Pod) -> None:
+    world = Queue(A, B, groups=(a_group(), a_group("other")))
+    assert world.end(world.pop(), "rejected", "a", "b") == "backoff"
+    world.clock.advance_ns(NS_PER_S)
+    world.queue.update(A, new)
+    world.check()
+    entry = world.queue.get(A.key)
+    assert entry is not None
+    assert (entry.pod, entry.attempts) == (new, 0)
+    assert world.queue.groups is not None
+    entity = world.queue.groups.entity_of(new)
+    assert entity is not None and [each.pod for each in entity.entries if each.key == A.key] == [new]
 
 
 def test_a_group_that_is_deleted_leaves_its_pods_incomplete() -> None:

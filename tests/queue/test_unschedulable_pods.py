@@ -1,18 +1,19 @@
 """Unschedulable pods, found by the plugins that rejected them and by the keys of events."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import msgspec
 import pytest
 from queue_rig import NODE_ADD, NODE_LABEL, POD_LABEL, PROFILE, FakeFilter, a_filter, a_pending, a_profile
 
 from mooring.cluster.cluster import Cluster
+from mooring.cluster.pods.pod_groups import GroupName
 from mooring.framework.contract.events import Change, ClusterEvent, EventKeys
 from mooring.framework.contract.plugin_caller import PluginCaller
 from mooring.model.pod import Pod
-from mooring.queue.entry import QueueCounters, QueuedPod, new_entry
-from mooring.queue.hints import HintMap, Hints, ObservedEvent
-from mooring.queue.unschedulable_pods import UnschedulablePods
+from mooring.queue.entry import QueueCounters, QueuedGroup, QueuedPod, group_entry, new_entry
+from mooring.queue.hints import HintMap, Hints, ObservedEvent, RejectionKind
+from mooring.queue.unschedulable_pods import SPARE, UnschedulablePods
 
 BY_APP = EventKeys(
     lambda pod: pod.labels.values(), lambda change: None if change.new is None else change.new.labels.values()
@@ -123,6 +124,84 @@ def test_a_pod_with_other_labels_is_found_by_its_new_ones_after_it_was_filed_ane
     yard.unschedulable.put(entry)
     assert (yard.concerned(POD_LABEL, "web"), yard.concerned(POD_LABEL, "db")) == ([], ["a"])
     assert yard.unschedulable.check() == []
+
+
+def test_no_key_stays_behind_when_the_last_pod_that_has_it_goes() -> None:
+    """Labels with the names of pods would fill the indexes otherwise."""
+    yard = Yard(an_entry("a", "C", app="web"), an_entry("b", "C", app="web"), an_entry("c", "C", app="db"))
+    yard.unschedulable.remove("default/a")
+    assert (yard.concerned(POD_LABEL, "web"), yard.unschedulable.check()) == (["b"], [])
+    yard.unschedulable.remove("default/b")
+    assert (yard.concerned(POD_LABEL, "web"), yard.unschedulable.check()) == ([], [])
+
+
+class CountingHints(Hints):
+    """Hints that note each kind for which a drawer is made."""
+
+    made: Sequence[str] = ()
+
+    def keys_of(self, kind: RejectionKind) -> tuple[EventKeys, ...]:
+        self.made = [*self.made, *kind.rejectors]
+        return super().keys_of(kind)
+
+
+def test_drawers_without_pods_are_kept_up_to_a_number() -> None:
+    """There are as many kinds as sets of plugins, so not all can be kept."""
+    hints = CountingHints({PROFILE: HintMap({})}, QueueCounters(), lambda text, error: None, {})
+    unschedulable = UnschedulablePods(hints)
+
+    def come_and_go(*rejectors: str) -> None:
+        for rejector in rejectors:
+            unschedulable.put(an_entry("pod", rejector))
+            unschedulable.remove("default/pod")
+
+    oldest, *kept = (f"Plugin{i}" for i in range(SPARE + 1))
+    come_and_go(oldest, *kept)
+    come_and_go(*kept, *kept)
+    assert hints.made == [oldest, *kept]
+    come_and_go(oldest)
+    assert hints.made == [oldest, *kept, oldest]
+
+
+# ---- Groups: one drawer for what all of their members wait for
+
+
+def a_gang(*entries: QueuedPod) -> QueuedGroup:
+    first, *others = entries
+    group = group_entry(GroupName("default/gang"), first)
+    for entry in others:
+        group.add(entry)
+    return group
+
+
+@pytest.mark.parametrize(
+    ("members", "found_by"),
+    [
+        pytest.param([("A",), ("C",)], {"NodeAdd", "PodUpdatePodLabel"}, id="each was rejected by another plugin"),
+        pytest.param([("C",), ("C", "D")], {"PodUpdatePodLabel"}, id="no rejector hears of nodes"),
+        pytest.param([("A", "C"), ("A", "C")], {"NodeAdd", "PodUpdatePodLabel"}, id="all were rejected by two plugins"),
+        pytest.param(
+            [("C",), ()], {"NodeAdd", "NodeUpdateNodeLabel", "PodUpdatePodLabel"}, id="one failed with an error"
+        ),
+        pytest.param([(), ()], {"NodeAdd", "NodeUpdateNodeLabel", "PodUpdatePodLabel"}, id="all failed with an error"),
+    ],
+)
+def test_a_group_is_found_by_the_events_that_any_of_its_members_waits_for(
+    members: list[tuple[str, ...]], found_by: set[str]
+) -> None:
+    yard = Yard()
+    yard.unschedulable.put(a_gang(*(an_entry(f"m{i}", *rejectors) for i, rejectors in enumerate(members))))
+    assert {event.label for event in (NODE_ADD, NODE_LABEL, POD_LABEL) if yard.concerned(event)} == found_by
+
+
+@pytest.mark.parametrize("profiles", [(PROFILE, "unknown"), ("unknown", "unknown")])
+def test_a_group_with_a_member_of_an_unknown_or_of_another_profile_is_found_by_every_event(
+    profiles: tuple[str, ...],
+) -> None:
+    """What the plugins of one profile registered says nothing about the members of another."""
+    yard = Yard()
+    yard.unschedulable.put(a_gang(*(an_entry(f"m{i}", "C", profile=profile) for i, profile in enumerate(profiles))))
+    assert (yard.concerned(NODE_ADD), yard.concerned(NODE_LABEL)) == (["m0"], ["m0"])
 
 
 def _fail(*args: object) -> Iterable[str]:

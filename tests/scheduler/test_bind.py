@@ -24,6 +24,7 @@ from mooring.kit.clock import NS_PER_S, VirtualClock
 from mooring.model.pod import Pod
 from mooring.plugins import in_tree
 from mooring.scheduler.inputs import BindAnswered, ObjectAdded, ObjectRemoved, ObjectUpdated
+from mooring.scheduler.observer import SchedulerListeners
 from mooring.state.scheduler_assembly import build_scheduler
 
 LATER = Rejection(("not yet",), Code.Pending)
@@ -74,10 +75,10 @@ class Listener(FilterPlugin, ReservePlugin, PermitPlugin, PreBindPlugin):
 
 
 _ENABLED = {"enabled": [{"name": "Listener"}]}
+HEAD = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
 CONFIG = config.from_object(
     {
-        "apiVersion": "kubescheduler.config.k8s.io/v1",
-        "kind": "KubeSchedulerConfiguration",
+        **HEAD,
         "profiles": [
             {
                 "schedulerName": "default-scheduler",
@@ -222,3 +223,46 @@ def test_a_pending_verdict_is_no_error_and_nobody_is_preempted_for_it() -> None:
     condition = getattr(patch, "condition", None)
     assert condition is not None
     assert condition.reason == "Unschedulable"
+
+
+@pytest.mark.parametrize(
+    ("nodes", "told"),
+    [(["a"], "goes to a, the only choice"), (["a", "b"], "goes to a, the best of 2 feasible nodes (score 300)")],
+)
+def test_the_story_of_a_pod_says_whether_there_was_a_choice(nodes: list[str], told: str) -> None:
+    """TaintToleration alone scores: 100 for a node without taints, times its weight of 3."""
+    taints = {"enabled": [{"name": "TaintToleration", "weight": 3}], "disabled": [{"name": "*"}]}
+    written = {**HEAD, "profiles": [{"plugins": {"score": taints, "preScore": taints}}]}
+    stories: list[str] = []
+    listeners = SchedulerListeners(tell=lambda pod, text: stories.append(text))
+    scheduler = build_scheduler(config.from_object(written), VirtualClock(), in_tree(), listeners=listeners)
+    for item in (*map(a_node, nodes), a_pod("p", schedulerName="default-scheduler")):
+        scheduler.handle(ObjectAdded(item))
+    scheduler.attempt()
+    assert [text for text in stories if "goes to" in text] == [told]
+
+
+def test_a_pod_is_being_bound_from_the_decision_to_the_answer_of_the_api_server() -> None:
+    world = World()
+    known = []
+    for step in (lambda pod: None, world.attempt, lambda pod: world.scheduler.handle(BindAnswered(pod))):
+        step(pod := a_pending())
+        known.append((world.scheduler.is_being_bound(pod.id), world.scheduler.is_attempted(pod.id)))
+    assert known == [(False, False), (True, False), (False, False)]
+
+
+def test_the_check_finds_room_without_a_binding_and_a_binding_without_room() -> None:
+    world = World()
+    world.attempt(pod := a_pending())
+    core = world.scheduler.core
+    assert world.scheduler.check() == []
+    assumed = core.cache.get(pod.id)
+    assert assumed is not None
+    core.cache.forget(assumed)
+    assert "default/pod is being bound but holds no room" in world.scheduler.check()
+    core.cache.assume(assumed, "n1")
+    assert world.scheduler.check() == []
+    del core.pods[pod.key]
+    assert world.scheduler.check() == [], "its binding has yet to fail"
+    core.bindings.clear()
+    assert "default/pod is assumed but neither being bound nor in the cluster" in world.scheduler.check()

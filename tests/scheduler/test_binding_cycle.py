@@ -419,6 +419,8 @@ def test_a_pod_that_waits_is_preempted_in_memory() -> None:
     world.attempt(low)
     world.attempt(high)
     assert [intent for intent in world.intents if isinstance(intent, Evict)] == []
+    events = [intent for intent in world.intents if isinstance(intent, Record) and intent.reason == "Preempted"]
+    assert [(event.type, event.action) for event in events] == [("Normal", "Preempting")]
     assert world.notes(low) == [
         "Preempted: Preempted by pod uid-high on node n1 (in kube-scheduler memory).",
         "FailedScheduling: waiting on permit for pod: preempted",

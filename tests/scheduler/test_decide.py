@@ -50,6 +50,18 @@ def details(decision: Decision) -> DecisionDetails:
     return decision.details
 
 
+@pytest.mark.parametrize("cpu", ["1", "9"], ids=["placed", "fits nowhere"])
+def test_decisions_that_say_the_same_are_equal_whatever_attempt_made_them(cpu: str) -> None:
+    """The self-check and replays compare decisions of two schedulers."""
+    cluster = a_cluster(a_node("n1", cpu="4"), a_node("n2", cpu="4"))
+    once, again = (run(a_pod(cpu=cpu), cluster) for _ in range(2))
+    assert once is not again and once == again and not once != again  # noqa: SIM202
+    other = run(a_pod(cpu=cpu), a_cluster(a_node("n2", cpu="4")))
+    assert once != other and not once == other  # noqa: SIM201
+    assert placed(run(a_pod(), cluster)) != run(a_pod(cpu="9"), cluster)
+    assert (once == "n1", once == ()) == (False, False)
+
+
 # ---- messages
 
 

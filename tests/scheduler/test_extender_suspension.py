@@ -290,3 +290,11 @@ def test_an_extender_of_resources_takes_part_for_pods_that_name_one(
     asked = interested_in(config.extenders, Pod(metadata=pod.metadata, spec=spec))
     assert len(asked) == is_asked
     assert len(interested_in(a_config(ONE).extenders, pod)) == 1, "an extender of no resources always does"
+
+
+def test_the_check_finds_an_attempt_that_waits_for_no_call() -> None:
+    world = Suspended()
+    suspension = world.scheduler.core.extender_calls.suspension
+    assert suspension is not None and world.scheduler.check() == []
+    suspension.calls = ()
+    assert world.scheduler.check() == ["an attempt waits for extenders, but none was called"]

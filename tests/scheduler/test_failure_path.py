@@ -104,6 +104,20 @@ def test_what_is_written(
     assert scheduler.check() == []
 
 
+def test_a_pod_that_is_being_deleted_is_not_tried_and_an_event_says_so() -> None:
+    """Upstream's event (skipPodSchedule)."""
+    scheduler = build_scheduler(CONFIG, VirtualClock(1_000 * NS_PER_S))
+    deleted = a_pod(
+        metadata={"uid": "u1", "deletionTimestamp": "2026-02-01T00:00:00Z"}, schedulerName="default-scheduler"
+    )
+    for item in (a_node("n1"), deleted):
+        scheduler.handle(ObjectAdded(item))
+    scheduler.attempt()
+    note = f"skip schedule deleting pod: {deleted.key}"
+    assert written(scheduler) == [("Warning", "FailedScheduling", "Scheduling", note)]
+    assert (scheduler.queued_pods(), scheduler.is_attempted("u1"), scheduler.check()) == ([], False, [])
+
+
 def test_a_promise_that_the_status_does_not_show_yet_is_taken_back() -> None:
     scheduler, entry = in_flight(our_pod(status=a_status()))
     fail(scheduler.core, entry, leaving(""), promised="n1")

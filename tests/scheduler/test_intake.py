@@ -168,3 +168,30 @@ def test_a_listener_that_fails_is_reported_and_the_change_is_not_lost() -> None:
     scheduler.handle(ObjectAdded(pod))
     assert (reports, seen) == (["a plugin failed on a change of pod default/pod: no"], [pod])
     assert scheduler.core.queue.where("default/pod") == "active"
+
+
+@pytest.mark.parametrize("what", ["added twice", "updated unseen", "removed unseen"])
+def test_a_change_that_contradicts_what_is_known_is_reported_and_the_next_one_is_taken_in(what: str) -> None:
+    reports: list[str] = []
+    listeners = SchedulerListeners(report=lambda text, fault: reports.append(f"{text}: {fault}"))
+    scheduler = build_scheduler(config.default(), VirtualClock(), listeners=listeners)
+    first, second = (a_pod("p", metadata={"uid": "u"}, nodeName="n1", labels={"version": each}) for each in "12")
+    scheduler.handle(ObjectAdded(a_node("n1")))
+    shown = "u(default/p)"
+    cases: dict[str, tuple[list[Any], str]] = {
+        "added twice": ([ObjectAdded(first), ObjectAdded(second)], f"pod {shown} was already in added state"),
+        "updated unseen": (
+            [ObjectUpdated(first, second)],
+            f"pod {shown} is not added to scheduler cache, so cannot be updated",
+        ),
+        "removed unseen": (
+            [ObjectRemoved(first)],
+            f"pod {shown} is not found in scheduler cache, so cannot be removed from it",
+        ),
+    }
+    changes, told = cases[what]
+    for change in changes:
+        scheduler.handle(change)
+    assert reports == [f"the cluster's state contradicts a change: {told}"]
+    scheduler.handle(ObjectAdded(a_pod("q", metadata={"uid": "v"}, nodeName="n1")))
+    assert scheduler.core.cache.has("v") and len(reports) == 1

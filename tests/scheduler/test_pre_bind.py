@@ -329,3 +329,17 @@ def test_what_cannot_be_closed_is_reported() -> None:
     world.scheduler.attempt()
     assert reports == ["PreBind of plugin Worker could not be closed"]
     assert not world.is_at_work
+
+
+def test_the_check_finds_a_pod_that_counts_as_waiting_for_an_object_and_does_not() -> None:
+    world = World(pauses)
+    runs, bindings = world.scheduler.core.pre_bind, world.scheduler.core.bindings
+    assert runs.check(bindings) == []
+    assert runs.check({}) == ["PreBind works for u, which is not being bound"]
+    run, fault = runs.by_pod["u"], [f"u counts as waiting for {CLAIM}, but does not wait for it"]
+    run.pause = Pause(on=frozenset({(PersistentVolumeClaim, "default/other")}))
+    assert runs.check(bindings) == fault
+    run.pause = None
+    assert runs.check(bindings) == fault
+    runs.by_pod.clear()
+    assert runs.check(bindings) == fault

@@ -4,6 +4,7 @@ import tempfile
 from pathlib import Path
 from typing import Any, ClassVar
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -15,7 +16,17 @@ from mooring.drivers.simulated_driver import START_NS
 from mooring.framework import config as configuration
 from mooring.framework.config import ConfigError, KubeSchedulerConfiguration
 from mooring.framework.contract.context import SchedulingContext
-from mooring.framework.contract.points import Handle, PermitPlugin, QueueSortPlugin, Wait
+from mooring.framework.contract.points import (
+    Handle,
+    PermitPlugin,
+    QueueSortPlugin,
+    Reads,
+    Rows,
+    ScorePlugin,
+    Scores,
+    Wait,
+    reads,
+)
 from mooring.framework.contract.status import Rejection
 from mooring.framework.profile.registry import Registry
 from mooring.kit.clock import VirtualClock
@@ -73,11 +84,27 @@ class LowestFirst(QueueSortPlugin):
         return pod.priority
 
 
+class Quiet(ScorePlugin):
+    """Prefers nodes with many quiet pods. Its answers are kept by node."""
+
+    name = "Quiet"
+
+    @reads(Reads.ROW)
+    def score(self, context: SchedulingContext, rows: Rows) -> Scores:
+        on = [context.nodes.pods_on[row] for row in np.arange(context.nodes.height)[rows]]
+        return np.array([sum(pod.labels.get("noise") != "loud" for pod in pods) for pods in on], np.int64)
+
+
 def a_registry() -> Registry:
     registry = in_tree()
-    for plugin in (Hold, Counting, LowestFirst):
+    for plugin in (Hold, Counting, LowestFirst, Quiet):
         registry.register(plugin)
     return registry
+
+
+RESIZE_GATES = {**GATES, "InPlacePodVerticalScalingSchedulerPreemption": True}
+DEFERRED = {"phase": "Running", "conditions": [{"type": "PodResizePending", "status": "True", "reason": "Deferred"}]}
+"""The status of a pod whose resize waits for room on its node."""
 
 
 def a_profile(name: str = "default-scheduler", **more: Any) -> dict[str, Any]:
@@ -191,6 +218,72 @@ def test_pods_of_a_removed_profile_leave_the_queue_and_those_of_a_new_one_come()
     cluster.swap(a_config(a_profile("one")))
     cluster.driver.settle()
     assert cluster.nodes_of() == {"a": "n", "b": "n"}
+
+
+def test_only_pods_that_need_a_node_come_back_with_their_profile() -> None:
+    """A pod on a node, and one that waits on Permit for its room, are not tried a second time."""
+    one, two = a_profile("one", **at("permit", "Hold")), a_profile("two")
+    cluster = Swapped(a_config(one, two))
+    cluster.put(a_node("n", cpu="4"), a_waiting("bound", "one", nodeName="n"), a_waiting("held", "one"))
+    for name in ("big", "bigger", "large"):
+        cluster.put(a_waiting(name, "one", cpu="9"))
+    assert list(cluster.scheduler.waiting.by_id) == ["uid-held"]
+    cluster.swap(a_config(two))
+    assert cluster.scheduler.queued_pods() == []
+    cluster.swap(a_config(one, two))
+    assert [entry.key for entry in cluster.scheduler.queued_pods()] == [
+        "default/big",
+        "default/bigger",
+        "default/large",
+    ]
+    cluster.pass_seconds(11)
+    assert cluster.nodes_of()["bound"] == "n" and cluster.check() == []
+
+
+def test_a_pod_whose_resize_waits_for_room_comes_with_its_profile() -> None:
+    scheduler = build_scheduler(a_config(a_profile("two")), VirtualClock(START_NS), gates=RESIZE_GATES)
+    scheduler.handle(ObjectAdded(a_node("n", cpu="1")))
+    for name, status in (("runs", {"phase": "Running"}), ("resized", DEFERRED)):
+        scheduler.handle(ObjectAdded(a_waiting(name, "one", cpu="500m", nodeName="n", status=status)))
+    scheduler.handle(configuration_change(scheduler, a_config(a_profile("one")), gates=RESIZE_GATES))
+    assert [entry.key for entry in scheduler.queued_pods()] == ["default/resized"]
+
+
+def test_pods_of_a_removed_profile_are_members_of_their_group_only_on_nodes() -> None:
+    scheduler = build_scheduler(a_config(a_profile("one")), VirtualClock(START_NS), gates=RESIZE_GATES)
+    members = [
+        a_member("waits", schedulerName="one"),
+        a_member("resized", schedulerName="one", nodeName="n", status=DEFERRED),
+    ]
+    for item in (a_node("n", cpu="2"), a_group(min_count=3), *members):
+        scheduler.handle(ObjectAdded(item))
+    groups = scheduler.core.cluster.groups
+    assert groups is not None and (groups.named("default/gang").member_count, len(scheduler.queued_pods())) == (2, 2)
+    scheduler.handle(configuration_change(scheduler, a_config(a_profile("two")), gates=RESIZE_GATES))
+    assert (groups.named("default/gang").member_count, groups.scheduled("default/gang")) == (1, ["uid-resized"])
+    assert (scheduler.queued_pods(), scheduler.check()) == ([], [])
+
+
+def test_pods_of_a_removed_profile_leave_the_queue_of_a_scheduler_that_does_not_heed_groups() -> None:
+    scheduler = build_scheduler(a_config(a_profile("one")), VirtualClock(START_NS))
+    scheduler.handle(ObjectAdded(a_waiting("p", "one")))
+    scheduler.handle(configuration_change(scheduler, a_config(a_profile("two"))))
+    assert (scheduler.queued_pods(), scheduler.check()) == ([], [])
+
+
+def test_a_new_plugin_that_looks_at_pods_sees_labels_that_change() -> None:
+    """With few nodes all are asked about anew, and no answer that is kept could be wrong."""
+    cluster = Swapped()
+    cluster.put(*(a_node(f"n{i}") for i in range(1, 40)))
+    for name in ("a", "b", "c"):
+        cluster.put(a_waiting(name, nodeName="n1", labels={"noise": "loud"}))
+    cluster.put(a_waiting("d", nodeName="n2"))
+    cluster.swap(a_config(a_profile(plugins={"score": {"disabled": [{"name": "*"}], "enabled": [{"name": "Quiet"}]}})))
+    cluster.put(a_waiting("first"))
+    for name in ("a", "b", "c"):
+        cluster.driver.update(a_waiting(name, nodeName="n1"))
+    cluster.put(a_waiting("second"))
+    assert (cluster.nodes_of()["first"], cluster.nodes_of()["second"]) == ("n2", "n1"), "1 against 0, then 2 against 3"
 
 
 def test_the_new_queue_sort_orders_the_pods_that_wait() -> None:

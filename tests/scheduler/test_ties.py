@@ -15,6 +15,7 @@ from mooring.kit.clock import VirtualClock
 from mooring.scheduler.decide import DecideOptions, decide
 from mooring.scheduler.decision import Placement
 from mooring.scheduler.ties import (
+    BY_NAME_IN_FILES,
     KeptTies,
     TieBreak,
     as_kube_scheduler,
@@ -117,3 +118,8 @@ def test_rules_say_what_they_do() -> None:
         assert rule.goes_by_walk == KeptTies(rule).goes_by_walk == (rule is as_kube_scheduler)
     asked = [tie_break_of(rule) for rule in (None, 0, 7, "kube-scheduler")]
     assert asked == [lowest_name, by_seed, by_seed, as_kube_scheduler]
+
+
+def test_recordings_name_the_rule_by_which_ties_are_broken() -> None:
+    """Recordings on disk have these names, so they do not change."""
+    assert dict(BY_NAME_IN_FILES) == {"name": lowest_name, "seed": by_seed, "kube-scheduler": as_kube_scheduler}
