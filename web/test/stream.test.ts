@@ -77,6 +77,17 @@ test("listeners hear of a change once, and unknown events are left", async () =>
   assert.equal(heard, 1);
 });
 
+test("a component that subscribes after it was drawn hears of what changed between", () => {
+  const state = new LiveState();
+  const drawnAt = state.changes;
+  state.changed("connection");
+  let heard = 0;
+  state.subscribe(["connection"], () => { heard += 1; }, drawnAt);
+  assert.equal(heard, 1);
+  state.subscribe(["connection"], () => { heard += 1; }, state.changes);
+  assert.equal(heard, 1);
+});
+
 test("samples of a time that is yet to come are dropped when a replay goes back", () => {
   const samples = ["00:01", "00:02", "00:03"].map((time) => ({ time }));
   append(samples, { time: "00:02" });

@@ -47,6 +47,8 @@ export class LiveState {
   pending: PendingEvent | null = null;
   replay: ReplayState | null = null;
   connection: Connection = { state: "connecting" };
+  /** How many changes there were: what a component has drawn is up to date if there were none since. */
+  changes = 0;
   #listeners = new Map<Topic, Set<() => void>>();
   #changed = new Set<Topic>();
   #scheduled = false;
@@ -57,7 +59,9 @@ export class LiveState {
     return last ? secondsOf(last) : Date.now() / 1000;
   }
 
-  subscribe(topics: readonly Topic[], listener: () => void): () => void {
+  /** Tells the listener of changes from now on, and at once if there were some since a component drew what it shows: it subscribes after it was drawn. */
+  subscribe(topics: readonly Topic[], listener: () => void, drawnAt = this.changes): () => void {
+    if (drawnAt !== this.changes) listener();
     for (const topic of topics) {
       if (!this.#listeners.has(topic)) this.#listeners.set(topic, new Set());
       this.#listeners.get(topic)!.add(listener);
@@ -67,6 +71,7 @@ export class LiveState {
 
   /** Marks a topic as changed; listeners hear of it in the next frame, each once. */
   changed(topic: Topic): void {
+    this.changes += 1;
     this.#changed.add(topic);
     if (this.#scheduled) return;
     this.#scheduled = true;

@@ -6,7 +6,8 @@ import { live, type LiveState, type Topic } from "./live_state.ts";
 
 export function useLive(...topics: Topic[]): LiveState {
   const [, again] = useReducer((count: number) => count + 1, 0);
-  useEffect(() => live.subscribe(topics, () => again(undefined as never)), [topics.join(" ")]);
+  const drawnAt = live.changes;
+  useEffect(() => live.subscribe(topics, () => again(undefined as never), drawnAt), [topics.join(" ")]);
   return live;
 }
 
