@@ -4,7 +4,7 @@ PY     := $(VENV)/bin/python
 # Where the environment forbids bytecode, each run rewrites the assertions of all tests again: 9 s of CPU time.
 PYTEST := PYTHONDONTWRITEBYTECODE= $(PY) -m pytest
 # What `make run` needs is there; what development needs is there as well.
-RUNS   := $(VENV)/.runs
+NEEDED := $(VENV)/.runs
 READY  := $(VENV)/.ready
 CODE   := src tests examples benchmarks tools
 TYPES   = $(VENV)/bin/mypy $(CODE)
@@ -32,7 +32,7 @@ AS_LOCKED = $(COMPILE) --python-version 3.11 --constraint $(LOCK)
 .PHONY: programs early-programs
 .PHONY: bench bench-baseline bench-scale bench-compare performance bench-up bench-live bench-one-object mutants figures costly format clean
 
-run: $(RUNS)  ## start a cluster, apply the examples, and show pods placed, one pending, and a preemption
+run: $(NEEDED)  ## start a cluster, apply the examples, and show pods placed, one pending, and a preemption
 	PYTHONDONTWRITEBYTECODE= $(VENV)/bin/mooring up --exec 'exec $(PY) examples/up/demonstration.py'
 
 test:  ## everything CI runs: lint, and types beside all tests
@@ -161,7 +161,7 @@ lock: pyproject.toml  ## pin the newest versions, with hashes, of what developme
 hooks: $(READY)  ## make git run `make lint` and `make types` before each commit
 	$(VENV)/bin/pre-commit install
 
-$(RUNS): pyproject.toml requirements.lock requirements-uv.lock deploy/build.lock
+$(NEEDED): pyproject.toml requirements.lock requirements-uv.lock deploy/build.lock
 	@echo "Installing what Mooring needs to run into $(VENV): 31 packages, once."
 	@python3 -m venv $(VENV)
 	@$(PINNED) -r requirements-uv.lock
@@ -170,7 +170,7 @@ $(RUNS): pyproject.toml requirements.lock requirements-uv.lock deploy/build.lock
 	@$(PY) -m compileall -q src  # a start takes 0.35 s less where PYTHONDONTWRITEBYTECODE is set
 	@touch $@
 
-$(READY): $(RUNS) $(LOCK)
+$(READY): $(NEEDED) $(LOCK)
 	@echo "Installing what development needs into $(VENV): 146 packages more, once."
 	@$(QUICKLY) -r $(LOCK) || $(PINNED) -r $(LOCK)
 	@touch $@
