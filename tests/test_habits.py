@@ -146,8 +146,7 @@ def _normal(name: str) -> str:
 
 
 def test_what_users_set_for_make_is_not_set_by_the_makefile() -> None:
-    """RUNS was the name of a file of the set-up, too: `make bench RUNS=3` installed everything again and left a file named 3."""
-    text = (ROOT / "Makefile").read_text()
-    told = {name for line in text.splitlines() for name in re.findall(r"\b([A-Z]+)=", line.partition("## ")[2])}
+    """RUNS was the name of a file of the set-up as well, so that `make bench RUNS=3` left a file named 3."""
+    told = {name for line in MAKEFILE.splitlines() for name in re.findall(r"\b([A-Z]+)=", line.partition("## ")[2])}
     assert {"RUNS", "ONLY", "BASE", "MODULE"} <= told
-    assert not told & set(re.findall(r"^([A-Z]+)\s*:?=", text, re.MULTILINE))
+    assert not told & set(re.findall(r"^([A-Z]+)\s*:?=", MAKEFILE, re.MULTILINE))
