@@ -40,7 +40,7 @@ AT_ONCE_WORK, STEPS_WORK, MANY_WORK = 12_000, 30_000, 8_000
 BY_TABLE = StepEffort(8, 1_000, 10_000, 60)
 BY_CORE = StepEffort(2, 4, 10_000, 60)
 MANY_BY_TABLE, MANY_BY_CORE = StepEffort(4, 200, 30_000, 20), StepEffort(2, 1, 16_000, 2)
-"""How much one search for steps tries, with a table and without one; MANY with more than FEW_PODS pods. For 300 pods on new
+"""How much one search for steps tries for more than FEW_PODS pods, with a table and without one. For 300 pods on new
 nodes and on 50 present ones, a search by a table in 200 orders takes as long as in one, and its plan costs 8 % less."""
 EXPLORED = 0.6
 """The share of the work after which no other nodes are tried: what is there is improved."""
