@@ -6,6 +6,7 @@ are not validated: a server has done that.
 
 from collections.abc import Callable, Iterator
 
+from mooring.api.api_errors import field_invalid
 from mooring.api.kinds import BY_STRUCT
 from mooring.api.validation import claim_rules
 from mooring.api.validation import field_rules as rules
@@ -48,7 +49,7 @@ def _workload(workload: workloads.Workload) -> Problems:
     spec = workload.spec
     counts = {"replicas": spec.replicas, "parallelism": spec.parallelism, "completions": spec.completions}
     for name, count in counts.items():
-        yield from rules.in_range(f"spec.{name}", count, 0)
+        yield from rules.in_range(f"spec.{name}", count, 0, told=rules.NOT_NEGATIVE)
     for i, template in enumerate(spec.volume_claim_templates or ()):
         yield from rules.object_name(f"spec.volumeClaimTemplates[{i}].metadata.name", template.name)
         yield from claim_rules.check_claim_spec(f"spec.volumeClaimTemplates[{i}].spec", template.spec)
@@ -66,14 +67,14 @@ def _template_is_selected(workload: workloads.Workload) -> Problems:
         return
     faults = [*rules.label_selector("spec.selector", spec.selector)]
     yield from faults
+    path, labels = "spec.template.metadata.labels", spec.template.metadata.labels or {}
     try:
-        matches = compile_selector(spec.selector).matches(spec.template.metadata.labels or {})
+        matches = compile_selector(spec.selector).matches(labels)
     except SelectorError:
         return
     if not matches and not faults:
-        yield Problem(
-            "spec.template.metadata.labels", "labels that spec.selector does not match", "labels that it matches"
-        )
+        told = field_invalid(path, labels, "`selector` does not match template `labels`")
+        yield Problem(path, "labels that spec.selector does not match", "labels that it matches", told=told)
 
 
 # ---- warnings: amounts that the API server admits and that are probably mistakes

@@ -2,6 +2,8 @@
 
 import re
 
+import msgspec
+
 from mooring.api.api_errors import Cause, field_forbidden, field_invalid
 from mooring.api.json_objects import JsonObject, at
 from mooring.api.kind_spec import AGE, NAME, NONE, Column, KindSpec, Watch, field_cell, number
@@ -19,6 +21,7 @@ from mooring.api.validation.pod_rules import PREEMPTION_POLICIES
 from mooring.api.validation.problem import Problem, Problems, show
 from mooring.model import workloads
 from mooring.model.meta import MAX_INT32
+from mooring.model.names import percent_faults
 
 _PERCENTAGE = re.compile(r"[0-9]+%")
 
@@ -34,16 +37,31 @@ def _priority_class_changes(old: JsonObject, new: JsonObject) -> list[Cause]:
 
 
 def _check_priority_class(priority_class: workloads.PriorityClass) -> Problems:
-    """Names with the prefix system- are reserved for the two system classes, with fixed values."""
-    system = workloads.SYSTEM_PRIORITIES.get(priority_class.name)
+    """Names with the prefix system- are reserved for the two system classes, with fixed values. Parity: a value above the
+    highest one of users is forbidden, not invalid."""
+    name, value, system = (
+        priority_class.name,
+        priority_class.value,
+        workloads.SYSTEM_PRIORITIES.get(priority_class.name),
+    )
     if system is not None:
-        if priority_class.value != system:
-            yield Problem("value", show(priority_class.value), f"{system}, the value of this system class")
-    elif priority_class.name.startswith("system-"):
-        yield Problem("metadata.name", show(priority_class.name), "a name that does not start with system-")
+        if value != system:
+            told = _reserved(f"value of {name} PriorityClass must be {system}")
+            yield Problem("value", show(value), f"{system}, the value of this system class", told=told)
+    elif name.startswith("system-"):
+        told = _reserved(f"{name} is not a known system priority class")
+        yield Problem("metadata.name", show(name), "a name that does not start with system-", told=told)
     else:
-        yield from rules.in_range("value", priority_class.value, -MAX_INT32 - 1, HIGHEST_USER_PRIORITY)
+        most = f"maximum allowed value of a user defined priority is {HIGHEST_USER_PRIORITY}"
+        told = field_forbidden("value", most)
+        lowest = -MAX_INT32 - 1
+        yield from rules.in_range("value", value, lowest, HIGHEST_USER_PRIORITY, told if value > lowest else "")
     yield from rules.one_of("preemptionPolicy", priority_class.preemption_policy, PREEMPTION_POLICIES)
+
+
+def _reserved(why: str) -> Cause:
+    reserved = "priority class names with 'system-' prefix are reserved for system use only"
+    return field_forbidden("metadata.name", f"{reserved}. error: {why}")
 
 
 def _check_budget(budget: workloads.PodDisruptionBudget) -> Problems:
@@ -51,11 +69,25 @@ def _check_budget(budget: workloads.PodDisruptionBudget) -> Problems:
     spec = budget.spec
     yield from rules.label_selector("spec.selector", spec.selector)
     if spec.min_available is not None and spec.max_unavailable is not None:
-        yield Problem("spec", "both minAvailable and maxUnavailable", "at most one of them must be set")
+        yield Problem(
+            "spec", "both minAvailable and maxUnavailable", "at most one of them must be set", told=_both(spec)
+        )
     for name, value in (("minAvailable", spec.min_available), ("maxUnavailable", spec.max_unavailable)):
         good = bool(_PERCENTAGE.fullmatch(value)) if isinstance(value, str) else value is None or value >= 0
         if not good:
-            yield Problem(f"spec.{name}", show(value), "a number of pods, or a percentage, e.g. 50%")
+            told = percent_faults("")[0]
+            yield Problem(f"spec.{name}", show(value), "a number of pods, or a percentage, e.g. 50%", told=told)
+
+
+def _both(spec: workloads.DisruptionBudgetSpec) -> Cause:
+    """Parity: the value is shown as Go would, with the names of its fields."""
+    shown = {
+        "MinAvailable": spec.min_available,
+        "Selector": msgspec.to_builtins(spec.selector),
+        "MaxUnavailable": spec.max_unavailable,
+        "UnhealthyPodEvictionPolicy": spec.unhealthy_pod_eviction_policy,
+    }
+    return field_invalid("spec", shown, "minAvailable and maxUnavailable cannot be both set")
 
 
 PRIORITY_CLASS = KindSpec(

@@ -9,7 +9,7 @@ from mooring.api import api_errors as errors
 from mooring.api.json_objects import JsonObject, at
 from mooring.api.validation import field_rules as rules
 from mooring.api.validation.field_rules import one_of, unique
-from mooring.api.validation.problem import NOTHING_THERE, Problem, Problems, at_key, show
+from mooring.api.validation.problem import NOTHING_THERE, Problem, Problems, at_key, in_brackets, show
 from mooring.model import devices, storage
 from mooring.model.meta import MAX_INT64
 from mooring.model.names import dns_label_faults
@@ -37,15 +37,19 @@ def check_claim_spec(path: str, spec: ClaimSpec) -> Problems:
     yield from _access_modes(f"{path}.accessModes", spec.access_modes)
     yield from rules.label_selector(f"{path}.selector", spec.selector)
     asked = (spec.resources.requests if spec.resources else None) or {}
-    yield from rules.required(f"{path}.resources.requests.storage", asked.get("storage"), "a size, e.g. 10Gi")
+    told = errors.field_required(f"{path}.resources[storage]")
+    yield from rules.required(f"{path}.resources.requests.storage", asked.get("storage"), "a size, e.g. 10Gi", told)
     yield from rules.quantities(f"{path}.resources.requests", asked)
     yield from one_of(f"{path}.volumeMode", spec.volume_mode, ("Filesystem", "Block"))
 
 
 def _access_modes(path: str, modes: Collection[str] | None) -> Problems:
-    yield from rules.required(path, modes, ", ".join(ACCESS_MODES))
+    """Parity: of a mode that does not exist, the server reports the list."""
+    yield from rules.required(path, modes, ", ".join(ACCESS_MODES), "at least 1 access mode is required")
     for i, mode in enumerate(modes or ()):
-        yield from one_of(f"{path}[{i}]", mode, ACCESS_MODES)
+        if mode and mode not in ACCESS_MODES:
+            told = errors.field_unsupported(path, mode, sorted(ACCESS_MODES))
+            yield Problem(f"{path}[{i}]", show(mode), ", ".join(ACCESS_MODES), told=told)
 
 
 def check_storage_class(storage_class: storage.StorageClass) -> Problems:
@@ -114,7 +118,8 @@ def _device_request(path: str, request: devices.ExactDeviceRequest | devices.Dev
     yield from rules.in_range(f"{path}.count", request.count, 0, MAX_INT64)
     yield from rules.tolerations(f"{path}.tolerations", request.tolerations, DEVICE_EFFECTS)
     for name, text in ((request.capacity.requests if request.capacity else None) or {}).items():
-        yield from rules.quantity(at_key(f"{path}.capacity.requests", name), text)
+        place = f"{path}.capacity.requests"
+        yield from rules.quantity(at_key(place, name), text, in_brackets(place, name))
 
 
 def check_selectors(path: str, selectors: Collection[devices.DeviceSelector] | None) -> Problems:

@@ -4,9 +4,22 @@ A rule yields the problems that it finds at `path`. The rules are the API server
 """
 
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
+from dataclasses import replace
 from functools import lru_cache
+from typing import Any
 
-from mooring.api.validation.problem import AGAIN, NOTHING_THERE, Problem, Problems, at_key, show, show_text
+from mooring.api.api_errors import Cause, field_required
+from mooring.api.validation.problem import (
+    AGAIN,
+    NOTHING_THERE,
+    Problem,
+    Problems,
+    at_key,
+    in_brackets,
+    invalid_at,
+    show,
+    show_text,
+)
 from mooring.model import names, node
 from mooring.model.meta import MAX_INT32, MAX_INT64, LabelSelector, Requirement
 from mooring.model.pod_spec import NodeSelector, NodeSelectorTerm, ResourceList, ResourceRequirements, Toleration
@@ -20,6 +33,10 @@ FIELD_OPERATORS = ("In", "NotIn")
 EQUALITY_OPERATORS = ("Equal", "Exists")
 QUANTITY_FORM = "a quantity of zero or more, e.g. 500m, 2 or 1.5Gi"
 _NATIVE = ("cpu", "memory", "ephemeral-storage")
+_BRACKETED = (".requests", ".limits", ".capacity", ".allocatable")
+"""Parity: the maps of amounts in which the server names a resource in brackets, whatever it is called."""
+NOT_NEGATIVE = "must be greater than or equal to 0"
+"""The server's words for a number below zero."""
 
 # Hot: a cluster has few distinct keys and values but many pods; without a cache, names take half the time of validation.
 _key_faults = lru_cache(maxsize=65536)(lambda text: "; ".join(names.qualified_name_faults(text)))
@@ -32,26 +49,29 @@ def one_of(path: str, value: str | None, choices: Collection[str]) -> Problems:
         yield Problem(path, show(value), ", ".join(choices))
 
 
-def required(path: str, value: object, allowed: str) -> Problems:
+def required(path: str, value: object, allowed: str, told: str | Cause = "") -> Problems:
+    """A value that must be there; `told` is what the server reports besides, or instead."""
     if not value:
-        yield Problem(path, NOTHING_THERE, allowed)
+        yield Problem(path, NOTHING_THERE, allowed, told=field_required(path, told) if isinstance(told, str) else told)
 
 
-def in_range(path: str, value: int | None, low: int, high: int = MAX_INT32) -> Problems:
+def in_range(path: str, value: int | None, low: int, high: int = MAX_INT32, told: str | Cause = "") -> Problems:
     """A number from `low` to `high`. The message leaves the upper bound out if it is only the limit of the type."""
     if value is not None and not low <= value <= high:
-        yield Problem(
-            path, show(value), f"{low} or more" if high >= MAX_INT32 and value < low else f"between {low} and {high}"
-        )
+        allowed = f"{low} or more" if high >= MAX_INT32 and value < low else f"between {low} and {high}"
+        yield Problem(path, show(value), allowed, told=told)
 
 
-def unique(places: Iterable[tuple[str, Hashable]], what: str) -> Problems:
-    """`places` are (path, value); each value may occur once. Empty values are a problem of other rules."""
+def unique(
+    places: Iterable[tuple[str, Hashable]], what: str, told: Callable[[str, Any], Cause] | None = None
+) -> Problems:
+    """`places` are (path, value); each value may occur once. Empty values are a problem of other rules. `told` makes what the
+    server reports, where that is not path and value."""
     seen: set[Hashable] = set()
     for path, value in places:
         if value and value in seen:
             shown = ", ".join(map(show, value)) if isinstance(value, tuple) else show(value)
-            yield Problem(path, f"{shown}{AGAIN}", f"each {what} once")
+            yield Problem(path, f"{shown}{AGAIN}", f"each {what} once", told="" if told is None else told(path, value))
         seen.add(value)
 
 
@@ -86,12 +106,14 @@ def label_value(path: str, text: str) -> Problems:
 
 
 def labels(path: str, written: Mapping[str, str] | None) -> Problems:
-    """Hot: nearly all labels are valid, so that paths are built only for those with a fault."""
+    """Hot: nearly all labels are valid, so that paths are built only for those with a fault. Parity: the server names the
+    map."""
     for key, value in (written or {}).items():
         if _key_faults(key) or _value_faults(value):
             place = at_key(path, key)
-            yield from label_key(place, key)
-            yield from label_value(place, value)
+            for problem in (*label_key(place, key), *label_value(place, value)):
+                told = invalid_at(path, problem.found, problem.allowed)
+                yield problem if problem.found == NOTHING_THERE else replace(problem, told=told)
 
 
 def label_selector(path: str, selector: LabelSelector | None) -> Problems:
@@ -106,12 +128,14 @@ def requirement(path: str, line: Requirement, operators: Collection[str]) -> Pro
     """One requirement of a selector: its operator decides how many values it takes."""
     yield from label_key(f"{path}.key", line.key)
     if line.operator not in operators:
-        yield Problem(f"{path}.operator", show_text(line.operator), ", ".join(operators))
+        told = "not a valid selector operator" if line.operator else ""
+        yield Problem(f"{path}.operator", show_text(line.operator), ", ".join(operators), told=told)
         return
     values = line.values or []
     place = f"{path}.values"
-    if line.operator in FIELD_OPERATORS and not values:
-        yield Problem(place, NOTHING_THERE, f"one value or more with {line.operator}")
+    if line.operator in FIELD_OPERATORS:
+        told = "must be specified when `operator` is 'In' or 'NotIn'"
+        yield from required(place, values, f"one value or more with {line.operator}", told)
     elif line.operator in ("Exists", "DoesNotExist") and values:
         yield Problem(place, f"{len(values)} values", f"nothing with {line.operator}")
     elif line.operator in ("Gt", "Lt") and (len(values) != 1 or parse_int64(values[0]) is None):
@@ -123,7 +147,8 @@ def requirement(path: str, line: Requirement, operators: Collection[str]) -> Pro
 
 def node_selector(path: str, selector: NodeSelector) -> Problems:
     terms = selector.node_selector_terms or []
-    yield from required(f"{path}.nodeSelectorTerms", terms, "one term or more")
+    told = "must have at least one node selector term"
+    yield from required(f"{path}.nodeSelectorTerms", terms, "one term or more", told)
     for i, term in enumerate(terms):
         yield from node_term(f"{path}.nodeSelectorTerms[{i}]", term)
 
@@ -153,11 +178,13 @@ def amount(text: QuantityText | None) -> int | None:
         return None
 
 
-def quantity(path: str, text: QuantityText | None) -> Problems:
-    """A quantity of zero or more. It may be of any size, as in the API server: the scheduler clamps it when it counts."""
+def quantity(path: str, text: QuantityText | None, place: str = "") -> Problems:
+    """A quantity of zero or more. It may be of any size, as in the API server: the scheduler clamps it when it counts.
+    `place` is the path that the server has for it."""
     nano = amount(text)
     if text is not None and (nano is None or nano < 0):
-        yield Problem(path, show(text), QUANTITY_FORM)
+        told = "" if nano is None else invalid_at(place or path, show(text), NOT_NEGATIVE)
+        yield Problem(path, show(text), QUANTITY_FORM, told=told)
 
 
 def quantities(path: str, written: ResourceList | None) -> Problems:
@@ -169,9 +196,9 @@ def quantities(path: str, written: ResourceList | None) -> Problems:
             continue
         place = at_key(path, name)
         yield from label_key(place, name)
-        yield from quantity(place, text)
+        yield from quantity(place, text, in_brackets(path, name) if path.endswith(_BRACKETED) else place)
         if is_split:
-            yield Problem(place, show(text), "a whole number")
+            yield Problem(place, show(text), "a whole number", told="must be an integer")
 
 
 def resources(path: str, written: ResourceRequirements | None) -> Problems:
@@ -183,22 +210,26 @@ def resources(path: str, written: ResourceRequirements | None) -> Problems:
         for name in group or ():
             if name not in _NATIVE and "/" not in name and not name.startswith("hugepages-"):
                 allowed = "cpu, memory, ephemeral-storage, hugepages-<size> or <domain>/<name>"
-                yield Problem(at_key(f"{path}.{part}", name), show(name), allowed)
+                why = "must be a standard resource type or fully qualified"
+                told = invalid_at(in_brackets(f"{path}.{part}", name), show(name), why)
+                yield Problem(at_key(f"{path}.{part}", name), show(name), allowed, told=told)
     yield from _within_limits(path, written)
 
 
 def _within_limits(path: str, written: ResourceRequirements) -> Problems:
     """Requests must not exceed limits. A server also requires a limit for each extended resource, which is not checked
-    here because it changes no decision."""
-    limits = written.limits or {}
+    here because it changes no decision. Parity: the server names the map, and the resource only in its text."""
+    limits, place = written.limits or {}, f"{path}.requests"
     for name, text in (written.requests or {}).items():
         asked, limit = amount(text), amount(limits.get(name))
         if asked is None or limit is None or asked == limit:
             continue
-        if names.is_extended_resource(name) or name.startswith("hugepages-"):
-            yield Problem(at_key(f"{path}.requests", name), show(text), f"equal to its limit of {show(limits[name])}")
-        elif asked > limit:
-            yield Problem(at_key(f"{path}.requests", name), show(text), f"at most its limit of {show(limits[name])}")
+        is_exact = names.is_extended_resource(name) or name.startswith("hugepages-")
+        if is_exact or asked > limit:
+            allowed = f"{'equal to' if is_exact else 'at most'} its limit of {show(limits[name])}"
+            rule = "must be equal to" if is_exact else "must be less than or equal to"
+            told = invalid_at(place, show(text), f"{rule} {name} limit of {limits[name]}")
+            yield Problem(at_key(place, name), show(text), allowed, told=told)
 
 
 def taints(path: str, written: Collection[node.Taint] | None, effects: Collection[str] = EFFECTS) -> Problems:
@@ -238,22 +269,27 @@ def _toleration(path: str, toleration: Toleration, effects: Collection[str], ope
     if toleration.key:
         yield from label_key(f"{path}.key", toleration.key)
     elif operator in ("Equal", *node.COMPARISON_OPERATORS):
-        yield Problem(f"{path}.operator", show(toleration.operator), "Exists, because the key is empty")
+        told = 'operator must be Exists when `key` is empty, which means "match all values and all keys"'
+        yield Problem(f"{path}.operator", show(toleration.operator), "Exists, because the key is empty", told=told)
     yield from one_of(f"{path}.operator", operator, operators)
-    yield from _tolerated_value(f"{path}.value", operator, toleration.value)
+    yield from _tolerated_value(path, operator, toleration.value)
     yield from one_of(f"{path}.effect", toleration.effect, effects)
     if toleration.toleration_seconds is not None and toleration.effect != node.NO_EXECUTE:
         allowed = "NoExecute, because tolerationSeconds is set"
-        yield Problem(f"{path}.effect", show_text(toleration.effect), allowed)
+        told = "effect must be 'NoExecute' when `tolerationSeconds` is set"
+        yield Problem(f"{path}.effect", show_text(toleration.effect), allowed, told=told)
 
 
 def _tolerated_value(path: str, operator: str, value: str) -> Problems:
+    """The value of the toleration at `path`."""
+    place = f"{path}.value"
     if operator == "Equal":
-        yield from label_value(path, value)
+        yield from label_value(place, value)
     elif operator in node.COMPARISON_OPERATORS:
-        yield from _compared_number(path, value)
+        yield from _compared_number(place, value)
     elif value:
-        yield Problem(path, show(value), "nothing with Exists")
+        told = invalid_at(f"{path}.operator", show(value), "value must be empty when `operator` is 'Exists'")
+        yield Problem(place, show(value), "nothing with Exists", told=told)
 
 
 def _compared_number(path: str, value: str) -> Problems:

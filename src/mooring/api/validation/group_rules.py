@@ -5,6 +5,7 @@ The texts are those of kube-apiserver, which generates these rules from tags in 
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -108,7 +109,8 @@ def _policy(path: str, spec: _Leaf | _Composite, minimum: tuple[str, int] | None
     if minimum is not None:
         name, number = minimum
         yield from rules.required(f"{place}.gang.{name}", number, "at least 1")
-        yield from rules.in_range(f"{place}.gang.{name}", number or None, 1, MAX_INT32)
+        least = "must be greater than or equal to 1"
+        yield from rules.in_range(f"{place}.gang.{name}", number or None, 1, MAX_INT32, least)
     yield from _topology(path, spec.scheduling_constraints)
     if (mode := spec.disruption_mode) is not None:
         yield from _one_of(f"{path}.disruptionMode", {"single": mode.single, "all": mode.together})
@@ -254,19 +256,13 @@ def _childless(path: str, templates: Sequence[CompositePodGroupTemplate]) -> Ite
 
 
 def _cause(problem: Problem, owner: JsonObject) -> errors.Cause:
-    """A problem in the words of the server."""
-    if problem.found == NOTHING_THERE:
-        return errors.field_required(problem.path)
+    """A problem in the words of the server. Parity: of an item that is there twice it shows all, not only the name; and it
+    sorts choices."""
     if problem.found.endswith(AGAIN):
-        # Parity: the whole item is shown, not only its name.
         return errors.field_duplicate(problem.path, _item(owner, problem.path))
-    if problem.found.endswith(TOO_MANY):
-        return errors.field_too_many(problem.path, problem.found.removesuffix(TOO_MANY), problem.allowed)
     if CHOICES.fullmatch(problem.allowed):
-        supported = ", ".join(f'"{choice}"' for choice in sorted(problem.allowed.split(", ")))
-        text = f"Unsupported value: {problem.found}: supported values: {supported}"
-        return errors.Cause("FieldValueNotSupported", text, problem.path)
-    return errors.Cause("FieldValueInvalid", f"Invalid value: {problem.found}: {problem.allowed}", problem.path)
+        problem = replace(problem, allowed=", ".join(sorted(problem.allowed.split(", "))))
+    return problem.cause()
 
 
 def _item(owner: JsonObject, path: str) -> Any:

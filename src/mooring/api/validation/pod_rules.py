@@ -5,6 +5,7 @@ from hashlib import blake2b
 
 import msgspec
 
+from mooring.api import api_errors as errors
 from mooring.api.validation import field_rules as rules
 from mooring.api.validation.claim_rules import check_claim_spec
 from mooring.api.validation.field_rules import amount, one_of, unique
@@ -20,6 +21,12 @@ PREEMPTION_POLICIES = ("PreemptLowerPriority", "Never")
 DO_NOT_SCHEDULE = "DoNotSchedule"
 HIGHEST_PRIORITY = 2_000_001_000
 """The value of system-node-critical."""
+# Words of the server for numbers out of range.
+_PORT, _WEIGHT, _POSITIVE = (
+    "must be between 1 and 65535, inclusive",
+    "must be in the range 1-100",
+    "must be greater than zero",
+)
 
 
 _KEPT_SOUND = 4096
@@ -104,12 +111,13 @@ def _container(path: str, container: pod_spec.Container, host_network: bool) -> 
 
 
 def _port(path: str, port: pod_spec.ContainerPort, host_network: bool) -> Problems:
-    yield from rules.in_range(f"{path}.containerPort", port.container_port, 1, 65535)
-    yield from rules.in_range(f"{path}.hostPort", port.host_port, 0, 65535)
+    yield from rules.in_range(f"{path}.containerPort", port.container_port, 1, 65535, _PORT)
+    yield from rules.in_range(f"{path}.hostPort", port.host_port, 0, 65535, _PORT)
     yield from one_of(f"{path}.protocol", port.protocol, ("SCTP", "TCP", "UDP"))
     if host_network and port.host_port not in (0, port.container_port):
         allowed = f"{port.container_port}, the container port, because hostNetwork is set"
-        yield Problem(f"{path}.hostPort", show(port.host_port), allowed)
+        told = "must match `containerPort` when `hostNetwork` is true"
+        yield Problem(f"{path}.hostPort", show(port.host_port), allowed, told=told)
 
 
 def _host_ports(path: str, spec: pod_spec.PodSpec) -> Problems:
@@ -120,7 +128,12 @@ def _host_ports(path: str, spec: pod_spec.PodSpec) -> Problems:
             if port.host_port > 0:
                 taken = (port.host_ip or ANY_IP, port.protocol or "TCP", port.host_port)
                 places.append((f"{path}.containers[{i}].ports[{j}].hostPort", taken))
-    yield from unique(places, "host port")
+    yield from unique(places, "host port", _port_twice)
+
+
+def _port_twice(path: str, taken: tuple[str, str, int]) -> errors.Cause:
+    address, protocol, port = taken
+    return errors.field_duplicate(path, f"{protocol}/{'' if address == ANY_IP else address}/{port}")
 
 
 def _pod_resources(pod: Pod) -> Problems:
@@ -158,7 +171,7 @@ def _node_affinity(path: str, affinity: pod_spec.NodeAffinitySpec) -> Problems:
         yield from rules.node_selector(f"{path}.{pod_spec.REQUIRED_TERMS}", affinity.required)
     for i, term in enumerate(affinity.preferred or ()):
         place = f"{path}.{pod_spec.PREFERRED_TERMS}[{i}]"
-        yield from rules.in_range(f"{place}.weight", term.weight, 1, 100)
+        yield from rules.in_range(f"{place}.weight", term.weight, 1, 100, _WEIGHT)
         yield from rules.node_term(f"{place}.preference", term.preference)
 
 
@@ -167,7 +180,7 @@ def _pod_affinity(path: str, affinity: pod_spec.PodAffinity) -> Problems:
         yield from _pod_term(f"{path}.{pod_spec.REQUIRED_TERMS}[{i}]", term)
     for i, weighted in enumerate(affinity.preferred or ()):
         place = f"{path}.{pod_spec.PREFERRED_TERMS}[{i}]"
-        yield from rules.in_range(f"{place}.weight", weighted.weight, 1, 100)
+        yield from rules.in_range(f"{place}.weight", weighted.weight, 1, 100, _WEIGHT)
         yield from _pod_term(f"{place}.podAffinityTerm", weighted.pod_affinity_term)
 
 
@@ -187,10 +200,14 @@ def _pod_term(path: str, term: pod_spec.PodAffinityTerm) -> Problems:
 
 
 def _label_keys(path: str, keys: Iterable[str], has_selector: bool) -> Problems:
+    """Parity: of matchLabelKeys without a selector, the server reports the list."""
     for i, key in enumerate(keys):
         yield from rules.label_key(f"{path}[{i}]", key)
         if not has_selector:
-            yield Problem(f"{path}[{i}]", show(key), "nothing, because labelSelector is not set")
+            is_first = not i and path.endswith(".matchLabelKeys")
+            told = errors.field_forbidden(path, "must not be specified when labelSelector is not set")
+            nothing = "nothing, because labelSelector is not set"
+            yield Problem(f"{path}[{i}]", show(key), nothing, told=told if is_first else "")
 
 
 def _spread(path: str, constraints: Iterable[pod_spec.TopologySpreadConstraint]) -> Problems:
@@ -203,16 +220,16 @@ def _spread(path: str, constraints: Iterable[pod_spec.TopologySpreadConstraint])
 
 def _constraint(path: str, constraint: pod_spec.TopologySpreadConstraint) -> Problems:
     """minDomains is for DoNotSchedule only: with ScheduleAnyway it would have no meaning."""
-    yield from rules.in_range(f"{path}.maxSkew", constraint.max_skew, 1)
+    yield from rules.in_range(f"{path}.maxSkew", constraint.max_skew, 1, told=_POSITIVE)
     yield from rules.label_key(f"{path}.topologyKey", constraint.topology_key)
     actions = (DO_NOT_SCHEDULE, "ScheduleAnyway")
     yield from rules.required(f"{path}.whenUnsatisfiable", constraint.when_unsatisfiable, ", ".join(actions))
     yield from one_of(f"{path}.whenUnsatisfiable", constraint.when_unsatisfiable, actions)
-    yield from rules.in_range(f"{path}.minDomains", constraint.min_domains, 1)
+    yield from rules.in_range(f"{path}.minDomains", constraint.min_domains, 1, told=_POSITIVE)
     if constraint.min_domains is not None and constraint.when_unsatisfiable != DO_NOT_SCHEDULE:
-        yield Problem(
-            f"{path}.minDomains", show(constraint.min_domains), "nothing unless whenUnsatisfiable is DoNotSchedule"
-        )
+        allowed = "nothing unless whenUnsatisfiable is DoNotSchedule"
+        told = "can only use minDomains if whenUnsatisfiable=DoNotSchedule, not ScheduleAnyway"
+        yield Problem(f"{path}.minDomains", show(constraint.min_domains), allowed, told=told)
     yield from one_of(f"{path}.nodeAffinityPolicy", constraint.node_affinity_policy, ("Honor", "Ignore"))
     yield from one_of(f"{path}.nodeTaintsPolicy", constraint.node_taints_policy, ("Honor", "Ignore"))
     yield from rules.label_selector(f"{path}.labelSelector", constraint.label_selector)
@@ -225,9 +242,12 @@ def _gates(path: str, spec: pod_spec.PodSpec) -> Problems:
     gates = spec.scheduling_gates or []
     for i, gate in enumerate(gates):
         yield from rules.label_key(f"{path}.schedulingGates[{i}].name", gate.name)
-    yield from unique(((f"{path}.schedulingGates[{i}].name", gate.name) for i, gate in enumerate(gates)), "gate")
+    places = ((f"{path}.schedulingGates[{i}].name", gate.name) for i, gate in enumerate(gates))
+    yield from unique(places, "gate", lambda place, name: errors.field_duplicate(place.removesuffix(".name"), name))
     if gates and spec.node_name:
-        yield Problem(f"{path}.nodeName", show(spec.node_name), "nothing, because the pod has scheduling gates")
+        told = errors.field_forbidden(f"{path}.nodeName", "cannot be set until all schedulingGates have been cleared")
+        allowed = "nothing, because the pod has scheduling gates"
+        yield Problem(f"{path}.nodeName", show(spec.node_name), allowed, told=told)
 
 
 def _volumes(path: str, volumes: Iterable[pod_spec.Volume]) -> Problems:

@@ -1,13 +1,15 @@
 """Problem: a fault of a manifest, with file, line, object and field, the value that is there, and what must be there.
 
-Rules yield Problems. Their text has the form of the API server's field errors.
+Rules yield Problems. Their text has the form of the API server's field errors. Their words are for people who write
+manifests and name the entry that is wrong; a rule for which kube-apiserver has other words or another path says those too.
 """
 
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
+from mooring.api import api_errors as errors
 from mooring.kit.shown_text import shown
 
 NOTHING_THERE = "nothing"
@@ -37,6 +39,8 @@ class Problem:
     file: str = ""
     line: int = 0
     """Counts from 1; 0 if it is not known."""
+    told: str | errors.Cause = field(default="", compare=False, repr=False)
+    """The report of kube-apiserver, or only its words instead of `allowed`; empty: the usual form with `allowed`."""
 
     def __str__(self) -> str:
         """`file:line: object: path: fault`. Characters that control a terminal are escaped: a manifest may have any."""
@@ -52,6 +56,28 @@ class Problem:
     def under(self, prefix: str) -> "Problem":
         """This fault, of an object inside another: `spec.x` under `spec.template` is `spec.template.spec.x`."""
         return replace(self, path=f"{prefix}.{self.path}" if self.path else prefix)
+
+    def cause(self) -> errors.Cause:
+        """The fault as kube-apiserver reports it: in its words where the rule knows them, otherwise in the form that it has
+        for what was found."""
+        if isinstance(self.told, errors.Cause):
+            return self.told
+        if not self.allowed and self.found.startswith("Invalid value: "):  # the server's words already
+            return errors.Cause("FieldValueInvalid", self.found, self.path)
+        if self.found == NOTHING_THERE:
+            because = "because" in self.allowed
+            return (
+                invalid_at(self.path, '""', self.told or self.allowed) if because else errors.field_required(self.path)
+            )
+        if self.found.endswith(AGAIN):
+            return errors.field_duplicate(self.path, _value(self.found.removesuffix(AGAIN)))
+        if self.found.endswith(TOO_MANY):
+            return errors.field_too_many(self.path, self.found.removesuffix(TOO_MANY), self.allowed)
+        if not self.told and CHOICES.fullmatch(self.allowed):
+            supported = ", ".join(f'"{choice}"' for choice in self.allowed.split(", "))
+            message = f"Unsupported value: {self.found}: supported values: {supported}"
+            return errors.Cause("FieldValueNotSupported", message, self.path)
+        return invalid_at(self.path, self.found, self.told or self.allowed)
 
     def _fault(self) -> str:
         """The fault in the form of the API server's field errors."""
@@ -76,6 +102,19 @@ class Problem:
 Problems = Iterator[Problem]
 
 
+def invalid_at(path: str, found: str, why: str) -> errors.Cause:
+    """The report of kube-apiserver about a value that `show` has written."""
+    return errors.Cause("FieldValueInvalid", f"Invalid value: {found}: {why}", path)
+
+
+def _value(found: str) -> object:
+    """The value again, out of the text that shows it."""
+    try:
+        return json.loads(found)
+    except ValueError:
+        return found
+
+
 def show(value: object) -> str:
     """A value for a message, short and on one line. Objects and lists may be of any size, so only their type is shown."""
     if value is None:
@@ -85,8 +124,7 @@ def show(value: object) -> str:
     if isinstance(value, list | tuple):
         return "a list"
     if isinstance(value, str):
-        cut = value if len(value) <= _SHOWN_CHARACTERS else value[:_SHOWN_CHARACTERS] + "..."
-        return json.dumps(cut, ensure_ascii=False)
+        return json.dumps(_cut(value), ensure_ascii=False)
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, int) and value.bit_length() > 256:
@@ -101,7 +139,16 @@ def show_text(text: str | None) -> str:
 
 def at_key(path: str, key: str) -> str:
     """The path of a map entry: `limits.cpu`, `limits[example.com/gpu]`."""
-    cut = key if len(key) <= _SHOWN_CHARACTERS else key[:_SHOWN_CHARACTERS] + "..."
+    cut = _cut(key)
     if not _PLAIN_KEY.fullmatch(cut):
         return f"{path}[{cut}]"
     return f"{path}.{cut}" if path else cut
+
+
+def in_brackets(path: str, key: str) -> str:
+    """The path of a map entry as kube-apiserver has it: `limits[cpu]`."""
+    return f"{path}[{_cut(key)}]"
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}..."

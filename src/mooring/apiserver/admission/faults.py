@@ -1,16 +1,12 @@
-"""Validation: the model's problems as the causes of a 422 answer, with kube-apiserver's texts where they are known.
+"""Validation: the faults for which a 422 refuses an object, and what cannot be read at all.
 
-The model words its problems for people who write manifests. Where it knows the rule but not the server's words, the
-cause has the server's form (`Invalid value: <found>: <what is allowed>`) around the model's words.
-
+`api.validate` finds the problems that every reader of manifests reports; a problem knows what kube-apiserver says of it.
 Objects that clients write have faults of form as well: what kube-apiserver rejects although no decision depends on it. The
 rules of form are in `rules.pod_form` and `rules.workload_form`. Here they meet the rules of metadata and of pod templates.
 """
 
 import json
-import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 from mooring.api import api_errors as errors
 from mooring.api.api_errors import Cause, field_forbidden, field_invalid, field_required, field_too_long
@@ -25,15 +21,10 @@ from mooring.api.kinds.storage import PERSISTENT_VOLUME
 from mooring.api.schema.fields import type_of
 from mooring.api.schema.typed_values import check_typed
 from mooring.api.validate import validate
-from mooring.api.validation.field_rules import QUANTITY_FORM, amount
-from mooring.api.validation.group_rules import HIGHEST_USER_PRIORITY
 from mooring.api.validation.pod_rules import check_pod_spec
-from mooring.api.validation.problem import AGAIN, CHOICES, NOTHING_THERE, TOO_MANY, Problem
-from mooring.apiserver.admission.fault_words import in_server_words
 from mooring.apiserver.admission.object_meta import Lookups, name_of
 from mooring.model.names import qualified_name_faults
 from mooring.model.pod_spec import PodSpec
-from mooring.model.workloads import SYSTEM_PRIORITIES
 from mooring.rules.pod_admission import TOLERATION_OPERATORS, gated_operators
 from mooring.rules.workload_form import CHANGE_FAULTS, FORM_FAULTS, NEW_FAULTS
 
@@ -62,7 +53,7 @@ def _template(resource: KindSpec, item: JsonObject) -> Iterator[Cause]:
     path = ".".join((*resource.pod_template, "spec"))
     spec, problems = decode_as(PodSpec, at(item, path, {}))
     found = problems if spec is None else check_pod_spec(path, spec)
-    yield from (cause_of(problem, item) for problem in found)
+    yield from (problem.cause() for problem in found)
 
 
 def _metadata(resource: KindSpec, old: JsonObject, new: JsonObject) -> Iterator[Cause]:
@@ -173,22 +164,6 @@ def _in_go(value: object) -> str:
     return json.dumps(json.loads(json.dumps(value), object_hook=capitals), separators=(",", ":"))
 
 
-_REQUEST = re.compile(r"(?P<place>.*\.requests)(?:\.(?P<plain>[\w-]+)|\[(?P<named>.+)\])")
-"""The path of one request: the map, and the resource, which is in brackets where its name has a dot or a slash."""
-_AMOUNT = re.compile(
-    r"(?P<place>.*\.(?:requests|limits|capacity|allocatable))(?:\.(?P<plain>[\w-]+)|\[(?P<named>.+)\])"
-)
-"""The path of one amount in any of the maps that hold amounts."""
-_DETAILS = (
-    (re.compile(r".*\.(maxSkew|minDomains)"), "must be greater than zero"),
-    (re.compile(r".*\.min(Group)?Count"), "must be greater than or equal to 1"),
-    (re.compile(r".*\.weight"), "must be in the range 1-100"),
-    (re.compile(r".*\.(containerPort|hostPort)"), "must be between 1 and 65535, inclusive"),
-    (re.compile(r".*\.tolerations\[\d+\]\.effect"), "effect must be 'NoExecute' when `tolerationSeconds` is set"),
-)
-"""The words of the server for a number out of range, or of one field that contradicts another."""
-
-
 def check_form(resource: KindSpec, item: JsonObject) -> None:
     """Refuse what a server cannot even read: another kind, a field of the wrong type, text that is no quantity. Raises
     400."""
@@ -214,138 +189,11 @@ def check_valid(resource: KindSpec, item: JsonObject, more: list[errors.Cause] |
     typed, problems = decode_as(resource.struct, item)
     if typed is not None:
         problems = validate(typed, resource.name_rule)
-    faults = [*(cause_of(problem, item) for problem in problems), *(more or ())]
+    faults = [*(problem.cause() for problem in problems), *(more or ())]
     if faults:
         # Parity: whichever group an event is written to, its faults are those of the core kind.
         group = "" if is_event(resource) else resource.group
         raise errors.invalid(resource.kind, name_of(item), faults, group)
-
-
-def cause_of(problem: Problem, item: JsonObject) -> errors.Cause:
-    """One problem in the server's words. Rules with words of their own come first, then the general forms by what was
-    found."""
-    for known in _KNOWN_RULES:
-        found = known(problem, item)
-        if found is not None:
-            return found
-    if problem.found == NOTHING_THERE and "because" in problem.allowed:
-        return errors.Cause("FieldValueInvalid", f'Invalid value: "": {_detail(problem)}', problem.path)
-    if problem.found == NOTHING_THERE:
-        return errors.field_required(problem.path)
-    if problem.found.endswith(AGAIN):
-        return errors.field_duplicate(problem.path, _value(problem, problem.found.removesuffix(AGAIN)))
-    if problem.found.endswith(TOO_MANY):
-        return errors.field_too_many(problem.path, problem.found.removesuffix(TOO_MANY), problem.allowed)
-    if CHOICES.fullmatch(problem.allowed):
-        known_values = ", ".join(f'"{choice}"' for choice in problem.allowed.split(", "))
-        message = f"Unsupported value: {problem.found}: supported values: {known_values}"
-        return errors.Cause("FieldValueNotSupported", message, problem.path)
-    return errors.Cause("FieldValueInvalid", f"Invalid value: {problem.found}: {_detail(problem)}", problem.path)
-
-
-def _detail(problem: Problem) -> str:
-    """The rule that the value breaks, in the server's words where they differ from the model's."""
-    return next((text for form, text in _DETAILS if form.fullmatch(problem.path)), problem.allowed)
-
-
-def _value(problem: Problem, text: str = "") -> Any:
-    """The found value again, out of the text that shows it."""
-    try:
-        return json.loads(text or problem.found)
-    except ValueError:
-        return text or problem.found
-
-
-def _over_limit(problem: Problem, item: JsonObject) -> errors.Cause | None:
-    """Parity: the server names the map of requests, and the resource only in its text."""
-    found = _REQUEST.fullmatch(problem.path)
-    if found is None or "its limit of" not in problem.allowed:
-        return None
-    name = found["plain"] or found["named"]
-    limit = _value(problem, problem.allowed.rpartition(" of ")[2])
-    rule = "must be less than or equal to" if problem.allowed.startswith("at most") else "must be equal to"
-    return errors.Cause(
-        "FieldValueInvalid", f"Invalid value: {problem.found}: {rule} {name} limit of {limit}", found["place"]
-    )
-
-
-def _negative(problem: Problem, item: JsonObject) -> errors.Cause | None:
-    """Parity: the server names a resource in brackets, whatever it is called."""
-    nano = amount(_value(problem)) if problem.allowed == QUANTITY_FORM else None
-    if nano is None or nano >= 0:
-        return None
-    found = _AMOUNT.fullmatch(problem.path)
-    place = f"{found['place']}[{found['plain'] or found['named']}]" if found else problem.path
-    return errors.Cause(
-        "FieldValueInvalid", f"Invalid value: {problem.found}: must be greater than or equal to 0", place
-    )
-
-
-def _user_priority(problem: Problem, item: JsonObject) -> errors.Cause | None:
-    """Parity: a PriorityClass of a user above the highest value is forbidden, not invalid."""
-    if problem.path != "value" or item.get("value", 0) <= HIGHEST_USER_PRIORITY:
-        return None
-    return errors.field_forbidden(
-        "value", f"maximum allowed value of a user defined priority is {HIGHEST_USER_PRIORITY}"
-    )
-
-
-def _system_class(problem: Problem, item: JsonObject) -> errors.Cause | None:
-    """Parity: names that begin with `system-` are for the two classes that every cluster has, and only with their
-    values."""
-    if item.get("kind") != "PriorityClass" or not name_of(item).startswith("system-"):
-        return None
-    name, system = name_of(item), SYSTEM_PRIORITIES.get(name_of(item))
-    why = (
-        f"value of {name} PriorityClass must be {system}" if system else f"{name} is not a known system priority class"
-    )
-    reserved = "priority class names with 'system-' prefix are reserved for system use only"
-    return errors.field_forbidden("metadata.name", f"{reserved}. error: {why}")
-
-
-def _both_budgets(problem: Problem, item: JsonObject) -> errors.Cause | None:
-    """Parity: the value is shown as Go would, with the names of its fields."""
-    if problem.path != "spec" or "minAvailable" not in problem.found:
-        return None
-    spec = item["spec"]
-    shown = {
-        "MinAvailable": spec.get("minAvailable"),
-        "Selector": spec.get("selector"),
-        "MaxUnavailable": spec.get("maxUnavailable"),
-        "UnhealthyPodEvictionPolicy": spec.get("unhealthyPodEvictionPolicy"),
-    }
-    text = json.dumps(shown, separators=(",", ":"))
-    why = "minAvailable and maxUnavailable cannot be both set"
-    return errors.Cause("FieldValueInvalid", f"Invalid value: {text}: {why}", "spec")
-
-
-def _gated_node(problem: Problem, item: JsonObject) -> errors.Cause | None:
-    """Parity: the server forbids a node name for a pod that still has scheduling gates."""
-    if problem.path != "spec.nodeName":
-        return None
-    return errors.field_forbidden("spec.nodeName", "cannot be set until all schedulingGates have been cleared")
-
-
-def _as_said(problem: Problem, item: JsonObject) -> errors.Cause | None:
-    """A problem that has the server's words already."""
-    if problem.allowed or not problem.found.startswith("Invalid value: "):
-        return None
-    return errors.Cause("FieldValueInvalid", problem.found, problem.path)
-
-
-def _of_selector(problem: Problem, item: JsonObject) -> errors.Cause | None:
-    """Parity: the server shows the labels that the selector does not match."""
-    if problem.path != "spec.template.metadata.labels" or not problem.found.startswith("labels that"):
-        return None
-    labels = at(item, problem.path, {})
-    return errors.field_invalid(problem.path, labels, "`selector` does not match template `labels`")
-
-
-_KNOWN_RULES = (
-    *(_over_limit, _negative, _system_class, _user_priority, _both_budgets, _gated_node, _of_selector),
-    *(in_server_words, _as_said),
-)
-"""Rules that have words of their own; the first that knows a problem answers."""
 
 
 # ---- CEL expressions that clients write into claims, templates and device classes: they must compile, have a type that fits,
