@@ -4,7 +4,7 @@ import pytest
 from test_cel_rows import FACTS, compiled
 
 from mooring.cel.budget import WORK
-from mooring.plugins.devices.cel import Matcher, compile_selector
+from mooring.plugins.devices.cel import DeviceExpression, compile_selector
 from mooring.plugins.devices.effort import CelFault
 from mooring.rules.device_expressions import MAX_BYTES, MAX_COST
 
@@ -61,7 +61,7 @@ def test_expressions_that_nest_too_deep_do_not_compile() -> None:
 
 def test_expressions_may_nest_deep() -> None:
     for text in ("(" * 200 + "true" + ")" * 200, "1" + " + 1" * 200 + " > 0", "[" * 200 + "]" * 200 + " != []"):
-        assert isinstance(compile_selector(text), Matcher), text[:20]
+        assert isinstance(compile_selector(text), DeviceExpression), text[:20]
 
 
 def test_many_terms_do_not_nest() -> None:
@@ -69,7 +69,7 @@ def test_many_terms_do_not_nest() -> None:
 
 
 def test_expressions_that_are_too_long_do_not_compile() -> None:
-    assert isinstance(compile_selector("true" + " " * (MAX_BYTES - 4)), Matcher)
+    assert isinstance(compile_selector("true" + " " * (MAX_BYTES - 4)), DeviceExpression)
     fault = compile_selector("true" + " " * (MAX_BYTES - 3))
     assert str(fault) == "compilation failed: Too long: may not be more than 10240 bytes"
 
@@ -90,7 +90,7 @@ def test_expressions_that_are_too_long_do_not_compile() -> None:
 )
 def test_numbers_and_texts_of_any_length_are_no_bug(expression: str) -> None:
     found = compile_selector(expression)
-    if isinstance(found, Matcher):
+    if isinstance(found, DeviceExpression):
         try:
             found.answer(FACTS)
         except CelFault as fault:

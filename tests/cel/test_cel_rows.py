@@ -5,7 +5,7 @@ import pytest
 from cel_rows import FAULTS, NOT_COMPILED, VALUES
 
 from mooring.model.devices import Device
-from mooring.plugins.devices.cel import Matcher, compile_selector, facts_of
+from mooring.plugins.devices.cel import DeviceExpression, Matcher, compile_selector, facts_of
 from mooring.plugins.devices.effort import CelFault
 
 DRIVER = "gpu.example.com"
@@ -29,7 +29,7 @@ FACTS = facts_of(DRIVER, DEVICE)
 
 def compiled(expression: str) -> Matcher:
     matcher = compile_selector(expression)
-    assert isinstance(matcher, Matcher), matcher
+    assert isinstance(matcher, DeviceExpression), matcher
     return matcher
 
 

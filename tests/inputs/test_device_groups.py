@@ -17,7 +17,7 @@ from mooring.model.devices import (
     ResourceSliceSpec,
 )
 from mooring.model.meta import KubeObject, ObjectMeta
-from mooring.plugins.devices.cel import Matcher, compile_selector, facts_of
+from mooring.plugins.devices.cel import DeviceExpression, compile_selector, facts_of
 from mooring.plugins.devices.effort import CelFault
 
 DRIVER = "gpu.acme.com"
@@ -57,7 +57,7 @@ def a_slice(*found: Device) -> ResourceSlice:
 
 def says(expression: str, driver: str, device: Device) -> str:
     matcher = compile_selector(expression)
-    if not isinstance(matcher, Matcher):
+    if not isinstance(matcher, DeviceExpression):
         return "does not compile"
     try:
         return str(matcher.answer(facts_of(driver, device))[0])

@@ -8,7 +8,7 @@ import pytest
 from device_building import DRIVER, a_device
 from mooring.model.devices import Device
 from mooring.plugins.devices import cel as device_selectors
-from mooring.plugins.devices.cel import Matcher, compile_selector, facts_of
+from mooring.plugins.devices.cel import DeviceExpression, compile_selector, facts_of
 from mooring.plugins.devices.effort import CelFault, TookTooLong
 from mooring.plugins.devices.pools import LikenessBook, likeness_of
 from mooring.rules.device_expressions import MAX_COST
@@ -148,7 +148,7 @@ def test_a_selector_that_costs_more_than_a_selector_may_is_at_fault(monkeypatch:
     assert MAX_COST == 1_000_000, "upstream's CELSelectorExpressionMaxCost"
     monkeypatch.setattr(device_selectors, "MAX_COST", 1000)
     matcher = compile_selector(THOUSANDS)
-    assert isinstance(matcher, Matcher)
+    assert isinstance(matcher, DeviceExpression)
     for limit in (1000, 2000):
         with pytest.raises(CelFault) as raised:
             matcher.answer(facts_of(DRIVER, DEVICE), limit)
@@ -158,7 +158,7 @@ def test_a_selector_that_costs_more_than_a_selector_may_is_at_fault(monkeypatch:
 
 def test_a_selector_that_costs_more_than_is_left_took_too_long() -> None:
     matcher = compile_selector(f"{NUMBERS}.all(x, x > 0)")
-    assert isinstance(matcher, Matcher)
+    assert isinstance(matcher, DeviceExpression)
     is_selected, cost = matcher.answer(facts_of(DRIVER, DEVICE))
     assert is_selected and cost > 10
     assert matcher.answer(facts_of(DRIVER, DEVICE), cost) == (True, cost)
@@ -208,5 +208,5 @@ def test_devices_that_a_selector_can_tell_apart_are_asked_each(change: dict[str,
 def test_a_selector_reads_whether_several_claims_may_use_the_device() -> None:
     shared = msgspec.structs.replace(DEVICE, allow_multiple_allocations=True)
     matcher = compile_selector("device.allowMultipleAllocations")
-    assert isinstance(matcher, Matcher)
+    assert isinstance(matcher, DeviceExpression)
     assert matcher.answer(facts_of(DRIVER, shared))[0] is True

@@ -25,7 +25,7 @@ from mooring.plugins.devices.allocation import (
     is_prepared,
     is_unreliable,
 )
-from mooring.plugins.devices.cel import Matcher, compile_selector
+from mooring.plugins.devices.cel import DeviceExpression, compile_selector
 from mooring.plugins.devices.claim_rules import idle_group_claims
 from mooring.plugins.devices.constraints import find_attribute, value_of, values_of
 from mooring.plugins.devices.device_claims import Unresolved, is_owned_by
@@ -463,7 +463,7 @@ def test_without_gates_all_features_are_on_but_the_last_five() -> None:
 
 def test_the_longest_selector_has_10_kib() -> None:
     longest = "true".ljust(10 * 1024)
-    assert isinstance(compile_selector(longest), Matcher)
+    assert isinstance(compile_selector(longest), DeviceExpression)
     fault = compile_selector(f"{longest} ")
     assert isinstance(fault, CelFault)
     assert str(fault) == "compilation failed: Too long: may not be more than 10240 bytes"

@@ -1,6 +1,6 @@
 """Selectors of devices: CEL with what Kubernetes adds to it."""
 
-from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Generic, TypeVar
@@ -26,10 +26,11 @@ V = TypeVar("V")
 
 
 @dataclass(frozen=True, slots=True)
-class _Compiled(ABC, Generic[V]):
-    """A compiled expression, with the kind of answer that it has to give."""
+class DeviceExpression(Generic[V]):
+    """A compiled expression, and the function that reads its answer from a CEL value, which raises CelFault."""
 
     expression: Expression
+    read: Callable[[Any], V]
 
     def answer(self, facts: Facts, max_cost: int = MAX_COST) -> tuple[V, int]:
         """The answer for a device, and what it cost to find out. Raises CelFault, and TookTooLong above `max_cost` if that is
@@ -40,35 +41,25 @@ class _Compiled(ABC, Generic[V]):
             if max_cost < MAX_COST:
                 raise TookTooLong from None
             raise CelFault(str(fault), MAX_COST) from None
-        if value.__class__ is Fault:
-            raise CelFault(value.text, cost)
-        return self._read(value, cost), cost
-
-    @abstractmethod
-    def _read(self, value: Any, cost: int) -> V:
-        """The answer that a CEL value stands for. Raises CelFault."""
-
-
-class Matcher(_Compiled[bool]):
-    """A compiled selector."""
-
-    def _read(self, value: Any, cost: int) -> bool:
-        if value.__class__ is not bool:
-            name = type_name(value)
-            why = _NOT_A_BOOL.get(name, f"type conversion error from '{value.__class__.__name__}' to 'bool'")
-            raise CelFault(f"CEL result of type {name} could not be converted to bool: {why}", cost)
-        return bool(value)
-
-
-class Deriver(_Compiled[DeviceAttribute]):
-    """A compiled expression of a derived attribute."""
-
-    def _read(self, value: Any, cost: int) -> DeviceAttribute:
         try:
-            return _attribute(value)
+            if value.__class__ is Fault:
+                raise CelFault(value.text)
+            return self.read(value), cost
         except CelFault as fault:
             fault.cost = cost
             raise
+
+
+Matcher = DeviceExpression[bool]
+Deriver = DeviceExpression[DeviceAttribute]
+
+
+def _as_bool(value: Any) -> bool:
+    if value.__class__ is not bool:
+        name = type_name(value)
+        why = _NOT_A_BOOL.get(name, f"type conversion error from '{value.__class__.__name__}' to 'bool'")
+        raise CelFault(f"CEL result of type {name} could not be converted to bool: {why}")
+    return bool(value)
 
 
 # Bounded, because users write expressions into claims; 4,096 is far above what a cluster has.
@@ -80,7 +71,7 @@ def compile_selector(text: str) -> Matcher | CelFault:
         check_selector(expression.type)
     except CompileFault as fault:
         return CelFault(str(fault))
-    return Matcher(expression)
+    return DeviceExpression(expression, _as_bool)
 
 
 @lru_cache(maxsize=4096)
@@ -91,7 +82,7 @@ def compile_derived(text: str) -> Deriver | CelFault:
         check_derived(expression.type)
     except CompileFault as fault:
         return CelFault(str(fault))
-    return Deriver(expression)
+    return DeviceExpression(expression, _attribute)
 
 
 # ---- devices and their attributes as values of CEL

@@ -1,8 +1,7 @@
 """Constraints of a claim: all its devices agree in an attribute, or all differ in one."""
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Sequence
-from typing import Generic, TypeVar
+from typing import Any
 
 from mooring.model.devices import Device, DeviceAttribute, DeviceConstraint
 from mooring.plugins.devices.device_demand import Ask, Fatal
@@ -12,108 +11,70 @@ Value = tuple[str, str | int | bool]
 """The type of a value, and the value."""
 Values = tuple[str, frozenset[str | int | bool]]
 """The type of the values of a list, and the values."""
-T = TypeVar("T", Value, Values)
 
 Find = Callable[[Ask, DeviceInSlice, str], DeviceAttribute | None]
 """Finds an attribute of a device for a request, by its name. None: the device has no such attribute."""
 
 
-class PickConstraint(ABC):
+class PickConstraint:
     """A constraint on one attribute of the devices that are picked for some requests of a claim, or for all of them.
+
+    All devices have a value of the attribute in common (matchAttribute), or no two of them have (distinctAttribute).
 
     It follows the search: `admit` for each device that is picked, `drop` in reverse order when the search goes back.
     """
 
-    def __init__(self, requests: Collection[str], attribute: str, find: Find) -> None:
+    def __init__(
+        self, requests: Collection[str], attribute: str, find: Find, *, is_match: bool, has_lists: bool
+    ) -> None:
         self._requests = requests
         self._attribute = attribute
         self._find = find
+        self._is_match = is_match
+        self._has_lists = has_lists
+        self._joined: list[Any] = []
+        """One entry for each device that joined: its value, or, with lists, those that it shares with all devices before."""
 
     def admit(self, ask: Ask, site: DeviceInSlice) -> bool:
         """Whether the device may join those picked before; if so, it counts as picked."""
-        if not _is_meant(self._requests, ask):
+        if not self._is_about(ask):
             return True
         attribute = self._find(ask, site, self._attribute)
-        return attribute is not None and self._joins(attribute)
-
-    def drop(self, ask: Ask, site: DeviceInSlice) -> None:
-        """Undo the last `admit`."""
-        if _is_meant(self._requests, ask):
-            self._forget()
-
-    @abstractmethod
-    def _joins(self, attribute: DeviceAttribute) -> bool:
-        """Whether a device with this attribute may join those that are counted; if so, it is remembered."""
-
-    @abstractmethod
-    def _forget(self) -> None:
-        """Forget the device that joined last."""
-
-
-class _Stacked(PickConstraint, Generic[T]):
-    """A constraint that remembers one entry for each device that joined; the last entry is that of the last device."""
-
-    def __init__(self, requests: Collection[str], attribute: str, find: Find) -> None:
-        super().__init__(requests, attribute, find)
-        self._joined: list[T | None] = []
-
-    def _forget(self) -> None:
-        self._joined.pop()
-
-
-class Same(_Stacked[Value]):
-    """matchAttribute: every device has the attribute, with one value for all. A value of an unknown type is alone."""
+        return attribute is not None and (self._list_joins if self._has_lists else self._joins)(attribute)
 
     def _joins(self, attribute: DeviceAttribute) -> bool:
+        """A single value: one of an unknown type can only come first."""
         value = value_of(attribute)
-        if self._joined and (value is None or value != self._joined[0]):
+        if self._joined and (value is None or (value in self._joined) is not self._is_match):
             return False
         self._joined.append(value)
         return True
 
-
-class Distinct(_Stacked[Value]):
-    """distinctAttribute: every device has the attribute, and no two have the same value. A value of an unknown type can
-    only come first."""
-
-    def _joins(self, attribute: DeviceAttribute) -> bool:
-        value = value_of(attribute)
-        if self._joined and (value is None or value in self._joined):
-            return False
-        self._joined.append(value)
-        return True
-
-
-class Overlapping(_Stacked[Values]):
-    """matchAttribute where attributes may be lists: all devices have a value in common. A single value is a list of one.
-
-    Each entry has the values that all devices up to that one share.
-    """
-
-    def _joins(self, attribute: DeviceAttribute) -> bool:
+    def _list_joins(self, attribute: DeviceAttribute) -> bool:
+        """A list; a single value counts as a list of one."""
         values = values_of(attribute)
-        if values is None:
-            return False
-        common = self._joined[-1] if self._joined else values
-        if common is None or not _overlap(values, common):
-            return False
-        self._joined.append((common[0], common[1] & values[1]))
-        return True
-
-
-class Disjoint(_Stacked[Values]):
-    """distinctAttribute where attributes may be lists: no two devices have a value in common."""
-
-    def _joins(self, attribute: DeviceAttribute) -> bool:
-        values = values_of(attribute)
-        if values is None or any(_overlap(values, other) for other in self._joined):
+        if self._is_match and self._joined:
+            values = _common(values, self._joined[-1])
+        if values is None or (not self._is_match and any(_common(values, other) for other in self._joined)):
             return False
         self._joined.append(values)
         return True
 
+    def drop(self, ask: Ask, site: DeviceInSlice) -> None:
+        """Undo the last `admit`."""
+        if self._is_about(ask):
+            self._joined.pop()
 
-def _overlap(one: Values, other: Values | None) -> bool:
-    return other is not None and one[0] == other[0] and not one[1].isdisjoint(other[1])
+    def _is_about(self, ask: Ask) -> bool:
+        """Whether the constraint is about the request; one that names none is about all of them."""
+        return not self._requests or ask.base_name in self._requests or ask.full_name in self._requests
+
+
+def _common(one: Values | None, other: Values) -> Values | None:
+    """The values that both have; None: they have none in common."""
+    if one is None or one[0] != other[0] or one[1].isdisjoint(other[1]):
+        return None
+    return one[0], one[1] & other[1]
 
 
 def published(ask: Ask, site: DeviceInSlice, name: str) -> DeviceAttribute | None:
@@ -126,16 +87,11 @@ def constraint_of(
 ) -> PickConstraint:
     """The constraint that is written; raises Fatal for one of a kind that this version does not know."""
     requests = frozenset(written.requests or ())
-    if written.match_attribute is not None:
-        return (Overlapping if has_lists else Same)(requests, written.match_attribute, find)
-    if written.distinct_attribute is not None:
-        return (Disjoint if has_lists else Distinct)(requests, written.distinct_attribute, find)
-    raise Fatal(f", constraint #{index}: empty constraint (unsupported constraint type?)", claim)
-
-
-def _is_meant(requests: Collection[str], ask: Ask) -> bool:
-    """Whether a constraint is about the request; one that names none is about all of them."""
-    return not requests or ask.base_name in requests or ask.full_name in requests
+    attribute = written.match_attribute if written.match_attribute is not None else written.distinct_attribute
+    if attribute is None:
+        raise Fatal(f", constraint #{index}: empty constraint (unsupported constraint type?)", claim)
+    is_match = written.match_attribute is not None
+    return PickConstraint(requests, attribute, find, is_match=is_match, has_lists=has_lists)
 
 
 def find_attribute(device: Device, driver: str, name: str) -> DeviceAttribute | None:
