@@ -21,10 +21,10 @@ from mooring.framework.profile.metric_catalogue import CATALOGUE
 from mooring.kit.clock import NS_PER_S, SteadyClock, VirtualClock
 from mooring.kit.metrics import MetricRegistry
 from mooring.model.release import GIT_VERSION
+from mooring.model.requests import effective_limits
 from mooring.scheduler.inputs import ObjectAdded, ObjectRemoved, ObjectUpdated
 from mooring.serve.service_metrics import (
     ServiceMetrics,
-    effective_limits,
     read_recording,
     resident_bytes,
     resource_metrics,

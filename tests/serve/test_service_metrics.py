@@ -8,9 +8,10 @@ from build import a_pod
 from mooring.framework import config
 from mooring.kit.clock import NS_PER_S, VirtualClock
 from mooring.kit.version import VERSION
+from mooring.model.requests import effective_limits
 from mooring.scheduler.inputs import ObjectAdded
 from mooring.scheduler.observer import SchedulerListeners
-from mooring.serve.service_metrics import ServiceMetrics, effective_limits, resource_metrics, unit
+from mooring.serve.service_metrics import ServiceMetrics, resource_metrics, unit
 from mooring.state.scheduler_assembly import build_scheduler
 from prometheus_reading import read
 

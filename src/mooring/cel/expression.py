@@ -70,20 +70,6 @@ class PlanFault(Exception):
     """A constant part of the expression fails to evaluate, so that the expression does not compile."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Program:
-    """A planned expression, and how many slots its comprehensions need in a frame."""
-
-    run: Run
-    slots: int
-
-
-def plan(root: SyntaxNode, library: Library) -> Program:
-    """The program of a checked tree. Raises PlanFault."""
-    planner = _Planner(library)
-    return Program(planner.plan(root).run, planner.slots)
-
-
 def _constant(value: Any) -> EvaluationPlan:
     return EvaluationPlan(lambda frame: value, True, value)
 
@@ -385,17 +371,19 @@ class CompileFault(Exception):
 class Expression:
     """A compiled expression and its type."""
 
-    program: Program
+    run: Run
+    slots: int
+    """How many slots its comprehensions need in a frame."""
     type: Type
     worst_cost: int = 0
     """The most that an evaluation can cost, whatever the values of the variables; 0 if it was compiled without lengths."""
 
     def evaluate(self, variables: Mapping[str, Any], limit: int) -> tuple[Any, int]:
         """The value and its cost. The value is a Fault if the evaluation fails. Raises Exceeded above `limit`."""
-        frame = Frame(dict(variables), self.program.slots, limit)
+        frame = Frame(dict(variables), self.slots, limit)
         WORK.begin(limit)
         with _deep_stack():
-            return self.program.run(frame), frame.cost
+            return self.run(frame), frame.cost
 
 
 def compile_expression(text: str, declarations: Declarations, size_at: LengthsAt | None = None) -> Expression:
@@ -407,11 +395,12 @@ def compile_expression(text: str, declarations: Declarations, size_at: LengthsAt
             found = check(root, declarations)
         except SyntaxFault as fault:
             raise CompileFault(f"compilation failed: {fault.told(text)}") from None
+        planner = _Planner(declarations.library)
         try:
-            program = plan(root, declarations.library)
+            run = planner.plan(root).run
         except PlanFault as fault:
             raise CompileFault(f"program instantiation failed: {fault}") from None
-        return Expression(program, found, 0 if size_at is None else worst_cost(root, size_at))
+        return Expression(run, planner.slots, found, 0 if size_at is None else worst_cost(root, size_at))
 
 
 @contextmanager

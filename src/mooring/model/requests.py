@@ -117,6 +117,19 @@ def effective_requests(pod: SpecAndStatus, accounting: Accounting) -> Amounts:
     return total
 
 
+def effective_limits(pod: SpecAndStatus) -> Amounts:
+    """The limits of a pod, added up by the rules for requests, in nano-units. Overhead counts only for a resource that is
+    limited."""
+    limits = _sum_of(
+        pod, FILTER, lambda container: _amounts(container.resources.limits if container.resources else None)
+    )
+    _add_devices(limits, pod, FILTER)
+    whole = _amounts(pod.spec.resources.limits if pod.spec.resources else None)
+    limits.update((name, amount) for name, amount in whole.items() if is_pod_level(name))
+    overhead = {name: parse_or(text, 0) for name, text in (pod.spec.overhead or {}).items()}
+    return {name: amount + overhead.get(name, 0) for name, amount in limits.items()}
+
+
 def device_amounts(taken: NodeAllocatableClaimStatus) -> Amounts:
     """The amounts that the devices of one claim take from the node: those that the devices are, and those that it costs to
     use them. Parity: a container that lists a claim twice counts twice."""

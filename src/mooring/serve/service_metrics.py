@@ -12,18 +12,15 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
-import msgspec
-
 from mooring.apiclient.reflectors.reflector import Reflector
 from mooring.framework.profile.metric_catalogue import CATALOGUE, HEALTH, RESOURCES
 from mooring.kit.clock import NS_PER_S, Clock
 from mooring.kit.metrics import Counter, Histogram, MetricRegistry
 from mooring.kit.metrics_protobuf import exposition
 from mooring.model.pod import Pod
-from mooring.model.pod_spec import Container, ResourceRequirements
-from mooring.model.quantity import parse_or, to_int, to_milli
+from mooring.model.quantity import to_int, to_milli
 from mooring.model.release import GIT_VERSION, KUBERNETES_VERSION
-from mooring.model.requests import FILTER, Amounts, effective_requests
+from mooring.model.requests import FILTER, Amounts, effective_limits, effective_requests
 from mooring.scheduler.scheduler import Scheduler
 from mooring.scheduler.scheduler_metrics import SchedulerMetrics
 from mooring.state.recording.run_files import RecordingFigures
@@ -189,31 +186,6 @@ def resource_metrics(pods: Iterable[Pod]) -> bytes:
             for labels, value in _series(pod, amounts):
                 family.series(*labels).set(value)
     return registry.text().encode()
-
-
-def effective_limits(pod: Pod) -> Amounts:
-    """The limits of a pod, added up by the rules for requests, in nano-units.
-
-    Overhead counts only for a resource that is limited.
-    """
-    spec = msgspec.structs.replace(
-        pod.spec,
-        containers=[_asking_for_limit(container) for container in pod.spec.containers],
-        init_containers=[_asking_for_limit(container) for container in pod.spec.init_containers or ()],
-        resources=_limits_as_requests(pod.spec.resources),
-        overhead=None,
-    )
-    limits = effective_requests(Pod(metadata=pod.metadata, spec=spec, status=pod.status), FILTER)
-    overhead = {name: parse_or(text, 0) for name, text in (pod.spec.overhead or {}).items()}
-    return {name: amount + overhead.get(name, 0) for name, amount in limits.items() if amount}
-
-
-def _asking_for_limit(container: Container) -> Container:
-    return msgspec.structs.replace(container, resources=_limits_as_requests(container.resources))
-
-
-def _limits_as_requests(resources: ResourceRequirements | None) -> ResourceRequirements | None:
-    return None if resources is None else ResourceRequirements(requests=resources.limits)
 
 
 def _series(pod: Pod, amounts: Amounts) -> Iterator[tuple[tuple[str, ...], float]]:

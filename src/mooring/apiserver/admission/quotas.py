@@ -27,7 +27,7 @@ from mooring.model.names import is_extended_resource
 from mooring.model.pod import Pod
 from mooring.model.pod_spec import FINISHED_PHASES, PodSpec, PodStatus
 from mooring.model.quantity import NANO, QuantityError, parse, scaled_decimal, shorter_text, to_int
-from mooring.model.requests import FILTER, HELD, Amounts, effective_requests
+from mooring.model.requests import HELD, Amounts, effective_limits, effective_requests
 from mooring.rules.claims_and_volumes import class_of
 from mooring.rules.pod_admission import pod_terms
 
@@ -355,24 +355,7 @@ def _pod(pod: JsonObject, now_ns: int) -> Amounts:
     spec = msgspec.convert(pod["spec"], PodSpec)
     status = msgspec.convert(pod.get("status", {}), PodStatus)
     asked = effective_requests(Pod(spec=spec, status=status), HELD)
-    return {"pods": NANO} | _compute_names(asked, _limits(pod["spec"]))
-
-
-def _limits(spec: JsonObject) -> Amounts:
-    """Limits add up as requests do; overhead counts only where there is a limit."""
-    turned = {key: value for key, value in spec.items() if key != "overhead"}
-    for group in ("containers", "initContainers"):
-        turned[group] = [_with_limits_asked(container) for container in spec.get(group, ())]
-    if "resources" in spec:
-        turned = _with_limits_asked(turned)
-    limits = effective_requests(Pod(spec=msgspec.convert(turned, PodSpec)), FILTER)
-    overhead = spec.get("overhead", {})
-    return {name: nano + parse(overhead.get(name, 0)) for name, nano in limits.items()}
-
-
-def _with_limits_asked(item: JsonObject) -> JsonObject:
-    """The container, or pod, as if it asked for its limits: so that limits add up by the rules of requests."""
-    return {**item, "resources": {"requests": item.get("resources", {}).get("limits", {})}}
+    return {"pods": NANO} | _compute_names(asked, effective_limits(Pod(spec=spec)))
 
 
 def _compute_names(asked: Mapping[str, int], limits: Mapping[str, int]) -> Amounts:

@@ -9,13 +9,10 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from mooring.cel.library import Overload, member, plain
 from mooring.cel.values import DURATION, MAX_INT64, MIN_INT64, OVERFLOW, TIMESTAMP, Extension, Fault, Type
+from mooring.kit.go_durations import parse_go_duration
 
 SECOND = 1_000_000_000
 """In nanoseconds, the unit of both types."""
-MAX_DIGITS = 100
-"""The longest number in a duration; 64 bits of nanoseconds have 19 digits."""
-_UNITS = {"ns": 1, "us": 1000, "µs": 1000, "μs": 1000, "ms": 10**6, "s": SECOND, "m": 60 * SECOND, "h": 3600 * SECOND}
-_PART = re.compile(r"([0-9]*\.?[0-9]*)(ns|us|µs|μs|ms|s|m|h)")
 _MOMENT = re.compile(
     r"([0-9]{4})-([0-9]{2})-([0-9]{2})T([0-9]{2}):([0-9]{2}):([0-9]{2})(?:\.([0-9]{1,9}))?(Z|[+-][0-9]{2}:[0-9]{2})"
 )
@@ -47,22 +44,11 @@ class Timestamp(Extension):
 
 
 def read_duration(text: str) -> CelDuration | Fault:
-    """`duration(text)`, such as `1h30m`, `-1.5s` or `0`: Go's time.ParseDuration."""
-    body = text.lstrip("+-") if text[:1] in ("+", "-") else text
-    sign = -1 if text.startswith("-") else 1
-    if body == "0":
-        return CelDuration(0)
-    parts, end = 0, 0
-    for found in _PART.finditer(body):
-        if found.start() != end or not any(map(str.isdigit, found[1])) or len(found[1]) > MAX_DIGITS:
-            break
-        whole, _, fraction = found[1].partition(".")
-        parts += int(whole or 0) * _UNITS[found[2]]
-        parts += int(fraction or 0) * _UNITS[found[2]] // 10 ** len(fraction)
-        end = found.end()
-    if not body or end != len(body) or parts > MAX_INT64:
+    """`duration(text)`, such as `1h30m`, `-1.5s` or `0`."""
+    try:
+        return CelDuration(parse_go_duration(text))
+    except ValueError:
         return Fault(f'time: invalid duration "{text}"')
-    return CelDuration(sign * parts)
 
 
 def read_timestamp(text: str) -> Timestamp | Fault:

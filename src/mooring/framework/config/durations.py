@@ -1,27 +1,13 @@
 """Durations as Go writes them (`1h0m0s`, `2.5s`): the form they have in configuration files and in error texts."""
 
-import re
 from dataclasses import dataclass
 from typing import Any
 
-_UNIT_NS = {
-    "ns": 1,
-    "us": 1_000,
-    "µs": 1_000,
-    "μs": 1_000,
-    "ms": 1_000_000,
-    "s": 1_000_000_000,
-    "m": 60_000_000_000,
-    "h": 3_600_000_000_000,
-}
-"""Go accepts both Unicode spellings of the micro sign."""
-_SECOND_NS = _UNIT_NS["s"]
-_MAX_INT64 = (1 << 63) - 1
-"""The longest duration that Go's int64 of nanoseconds holds: about 292 years."""
+from mooring.kit.go_durations import UNITS_NS, parse_go_duration
+
+_SECOND_NS = UNITS_NS["s"]
 _LONGEST_SPAN_NS = 10 * 366 * 24 * 3600 * _SECOND_NS
 """Ten years: the latest time of an arrival. Times in nanoseconds then fit into 64 bits with room to spare."""
-_PART = re.compile(r"([0-9]*)(\.[0-9]*)?([^0-9.]*)")
-"""A number and what follows it up to the next number: the unit, known or not."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -40,28 +26,8 @@ class Duration:
 
     @classmethod
     def parse(cls, text: str) -> "Duration":
-        """Parse a duration as Go's ParseDuration does. Raises ValueError with Go's text.
-
-        | text   | nanoseconds       |
-        | 1m30s  | 90_000_000_000    |
-        | 1.5ms  | 1_500_000         |
-        | 15     | missing unit      |
-        """
-        sign = -1 if text.startswith("-") else 1
-        rest = text[1:] if text[:1] in ("-", "+") else text
-        if rest == "0":
-            return cls(0)
-        if not rest:
-            raise ValueError(f'time: invalid duration "{text}"')
-        total = 0
-        while rest:
-            part = _PART.match(rest)
-            assert part is not None, "the pattern matches the empty text"
-            total += _part_ns(part, text)
-            rest = rest[part.end() :]
-        if total > _MAX_INT64:
-            raise ValueError(f'time: invalid duration "{text}"')
-        return cls(sign * total)
+        """Parse a duration as Go's ParseDuration does. Raises ValueError with Go's text."""
+        return cls(parse_go_duration(text))
 
     def __str__(self) -> str:
         """As Go writes it: `1h0m0s`, `2.5s`, `100ms`. Below a second the unit is the largest that gives a number of
@@ -79,19 +45,6 @@ class Duration:
         if hours or minutes:
             text = f"{minutes}m{text}"
         return f"{sign}{hours}h{text}" if hours else sign + text
-
-
-def _part_ns(part: re.Match[str], text: str) -> int:
-    """One number with its unit, in nanoseconds."""
-    whole, fraction, unit = part[1], (part[2] or "")[1:], part[3]
-    if not whole and not fraction:
-        raise ValueError(f'time: invalid duration "{text}"')
-    if not unit:
-        raise ValueError(f'time: missing unit in duration "{text}"')
-    if unit not in _UNIT_NS:
-        raise ValueError(f'time: unknown unit "{unit}" in duration "{text}"')
-    scale: int = 10 ** len(fraction)
-    return int(whole + fraction) * _UNIT_NS[unit] // scale
 
 
 def _show_fraction(size_ns: int) -> str:
