@@ -39,7 +39,7 @@ SECOND_NS = 1_000_000_000
 
 
 def a_pick(claim: ResourceClaim, device: dict[str, Any], request: int = 0, **spec: Any) -> Pick:
-    ask = read_demand([claim], {"gpu": a_class()}.get).claims[0].requests[request][0]
+    ask = read_demand([claim], {"gpu": a_class()}.get)[0].requests[request][0]
     return Pick(ask, view_of(a_slice("s", device, **spec)).sites[0])
 
 

@@ -428,8 +428,8 @@ def test_a_request_is_read_with_all_that_it_says() -> None:
     rich = an_ask(3, "x", "y", adminAccess=True, tolerations=[toleration], capacity={"requests": {"memory": "1Gi"}})
     claim = a_claim("c", rich, [an_ask(mode="All"), an_ask(2)], constraints=[{"matchAttribute": "a/b"}])
     demand = read_demand([a_claim("b"), claim], {"gpu": a_class("gpu", "of class")}.get)
-    asks = demand.claims[1]
-    assert [each.match_attribute for each in asks.constraints] == ["a/b"] and not demand.claims[0].constraints
+    asks = demand[1]
+    assert [each.match_attribute for each in asks.constraints] == ["a/b"] and not demand[0].constraints
     ((first,), (all_, two)) = asks.requests
     assert (first.claim, first.name, first.parent, first.full_name, first.base_name) == (1, "r0", "", "r0", "r0")
     assert (first.preference, first.class_name, first.class_selectors) == (0, "gpu", ("of class",))
@@ -458,7 +458,7 @@ def test_a_request_is_read_with_all_that_it_says() -> None:
     ],
 )
 def test_the_first_fault_of_a_request_is_told(ask: JsonObject, fault: str | None) -> None:
-    assert read_demand([a_claim("c", ask)], {"gpu": a_class()}.get).claims[0].requests[0][0].fault == fault
+    assert read_demand([a_claim("c", ask)], {"gpu": a_class()}.get)[0].requests[0][0].fault == fault
 
 
 def test_an_error_names_the_claim_that_it_is_about() -> None:

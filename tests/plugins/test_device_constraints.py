@@ -14,9 +14,7 @@ from mooring.plugins.devices.pools import DeviceInSlice, view_of
 JsonObject = dict[str, Any]
 PLAIN, BESIDE, SUB = (
     request[0]
-    for request in read_demand([a_claim("c", an_ask(9), an_ask(9), [an_ask(9)])], {"gpu": a_class()}.get)
-    .claims[0]
-    .requests
+    for request in read_demand([a_claim("c", an_ask(9), an_ask(9), [an_ask(9)])], {"gpu": a_class()}.get)[0].requests
 )
 SAME, DISTINCT = "matchAttribute", "distinctAttribute"
 

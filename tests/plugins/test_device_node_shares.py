@@ -149,7 +149,7 @@ def test_a_mapping_by_capacity_needs_a_claim_that_consumes_capacity() -> None:
 
 
 def test_a_device_that_a_search_picked_consumes_its_shares() -> None:
-    ask = read_demand([a_claim("c")], {"gpu": a_class()}.get).claims[0].requests[0][0]
+    ask = read_demand([a_claim("c")], {"gpu": a_class()}.get)[0].requests[0][0]
     pick = Pick(ask, view_of(a_slice("s", a_device("d"), pool="p")).sites[0])
     assert HeldDevice.of(pick) == HeldDevice("d", DRIVER, pick.site.device, None)
     pick.shares = {"memory": Share(5, "5n")}

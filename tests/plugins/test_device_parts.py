@@ -289,7 +289,7 @@ def test_a_selector_of_a_device_that_cannot_be_read_is_told_with_its_place() -> 
 
 def a_pick(claim: Any, device: dict[str, Any], request: int = 0, alternative: int = 0, **spec: Any) -> Pick:
     classes = {"gpu": a_class()}
-    ask = read_demand([claim], classes.get).claims[0].requests[request][alternative]
+    ask = read_demand([claim], classes.get)[0].requests[request][alternative]
     return Pick(ask, view_of(a_slice("s", device, **spec)).sites[0])
 
 

@@ -4,8 +4,6 @@ Patterns are those of RE2 and run without backtracking. The work for one object 
 users.
 """
 
-import base64
-import binascii
 import copy
 import ipaddress
 import json
@@ -27,6 +25,7 @@ from mooring.api.api_errors import (
 from mooring.api.json_objects import MAX_OBJECT_BYTES
 from mooring.api.structural_schema import Schema
 from mooring.cel.budget import WORK, Exceeded
+from mooring.cel.functions.amounts import is_base64
 from mooring.cel.functions.networks import why_not_uri
 from mooring.cel.functions.regex import compiled, matches
 from mooring.cel.functions.times import read_duration, read_timestamp
@@ -113,14 +112,6 @@ def _matches(pattern: str) -> Callable[[str], bool]:
     return lambda text: form.fullmatch(text) is not None
 
 
-def _is_base64(text: str) -> bool:
-    try:
-        base64.b64decode(text, validate=True)
-    except (binascii.Error, ValueError):
-        return False
-    return True
-
-
 _HEX = "[0-9a-f]"
 FORMATS: Mapping[str, Callable[[str], bool]] = {
     "uri": lambda text: why_not_uri(text) is None,
@@ -135,7 +126,7 @@ FORMATS: Mapping[str, Callable[[str], bool]] = {
     "uuid4": _matches(rf"{_HEX}{{8}}-?{_HEX}{{4}}-?4{_HEX}{{3}}-?[89ab]{_HEX}{{3}}-?{_HEX}{{12}}"),
     "uuid5": _matches(rf"{_HEX}{{8}}-?{_HEX}{{4}}-?5{_HEX}{{3}}-?[89ab]{_HEX}{{3}}-?{_HEX}{{12}}"),
     "hexcolor": _matches(rf"#?({_HEX}{{3}}|{_HEX}{{6}})"),
-    "byte": _is_base64,
+    "byte": is_base64,
     "date": lambda text: not isinstance(read_timestamp(f"{text}T00:00:00Z"), Fault),
     "duration": lambda text: not isinstance(read_duration(text), Fault),
     "datetime": lambda text: not isinstance(read_timestamp(text.upper()), Fault),

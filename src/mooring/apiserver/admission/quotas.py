@@ -19,6 +19,7 @@ from mooring.api.kinds.nodes import RESOURCE_QUOTA
 from mooring.api.kinds.pods import POD
 from mooring.api.kinds.storage import PERSISTENT_VOLUME_CLAIM
 from mooring.api.kinds.workloads import SERVICE
+from mooring.api.validation.field_rules import amount
 from mooring.apiserver.admission.object_meta import LONGEST_GRACE_S, name_of
 from mooring.apiserver.admission.pod_plugins import qos_class
 from mooring.apiserver.store import Key, Store, StoreWrite
@@ -26,7 +27,7 @@ from mooring.kit.clock import NS_PER_S, moment_ns
 from mooring.model.names import is_extended_resource
 from mooring.model.pod import Pod
 from mooring.model.pod_spec import FINISHED_PHASES, PodSpec, PodStatus
-from mooring.model.quantity import NANO, QuantityError, parse, scaled_decimal, shorter_text, to_int
+from mooring.model.quantity import NANO, parse, scaled_decimal, shorter_text, to_int
 from mooring.model.requests import HELD, Amounts, effective_limits, effective_requests
 from mooring.rules.claims_and_volumes import class_of
 from mooring.rules.pod_admission import pod_terms
@@ -56,7 +57,7 @@ class QuotaAccount:
     @classmethod
     def of(cls, quota: JsonObject) -> "QuotaAccount":
         """An empty account. Amounts that cannot be read limit nothing."""
-        hard = {name: nano for name, text in _hard(quota).items() if (nano := _amount(text)) is not None}
+        hard = {name: nano for name, text in _hard(quota).items() if (nano := amount(text)) is not None}
         counted = {name: kind for name in hard if (kind := kind_counted(name)) is not None}
         storages = frozenset(kind.storage for kind in counted.values())
         return cls(quota, hard, dict.fromkeys(counted, 0), storages)
@@ -219,14 +220,6 @@ def _hard(quota: JsonObject) -> JsonObject:
     """The limits as they are written."""
     hard: JsonObject = quota.get("spec", {}).get("hard", {})
     return hard
-
-
-def _amount(text: object) -> int | None:
-    """A quantity in nano-units; None for what is no quantity."""
-    try:
-        return parse(text) if isinstance(text, (str, int, float)) else None
-    except QuantityError:
-        return None
 
 
 # ---- scopes

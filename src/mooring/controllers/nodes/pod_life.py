@@ -142,8 +142,7 @@ TakeAddress = Callable[[], str]
 
 
 class LifeStep(NamedTuple):
-    """A step in the life of a pod: the status to write (None: it is right), when to look again, whether to delete it for
-    good."""
+    """A step in the life of a pod."""
 
     status: JsonObject | None = None
     """The status to write; None: the present one is right."""

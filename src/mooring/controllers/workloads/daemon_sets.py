@@ -284,30 +284,22 @@ def _matters(write: StoreWrite) -> bool:
 # ---- Backoff: pauses that double with each failure in a row.
 
 
-@dataclass(slots=True)
-class _Row:
-    """`failure` identifies the last failure that was counted."""
-
-    failure: str
-    count: int
-    due_ns: int
-
-
 class Retries:
     """The times from which on a failed pod may be replaced, by mark."""
 
     def __init__(self, first_ns: int, last_ns: int) -> None:
         self._first_ns = first_ns
         self._last_ns = last_ns
-        self._rows: dict[str, _Row] = {}
+        self._rows: dict[str, tuple[str, int, int]] = {}
+        """By mark: the last failure that was counted, how many there were, and when to try again."""
 
     def due_ns(self, mark: str, failure: str, now_ns: int) -> int:
         """When to try again after this failure; the first one at once. To ask again about the same failure changes
         nothing. After twice the longest pause without a failure the count starts over."""
-        row = self._rows.get(mark)
-        if row is not None and row.failure == failure:
-            return row.due_ns
-        count = 0 if row is None or now_ns - row.due_ns > 2 * self._last_ns else row.count
-        pause_ns = backoff(self._first_ns, self._last_ns, count)
-        self._rows[mark] = _Row(failure, count + 1, now_ns + pause_ns)
-        return now_ns + pause_ns
+        last, count, due_ns = self._rows.get(mark, ("", 0, now_ns))
+        if last == failure:
+            return due_ns
+        count = 0 if now_ns - due_ns > 2 * self._last_ns else count
+        due_ns = now_ns + backoff(self._first_ns, self._last_ns, count)
+        self._rows[mark] = failure, count + 1, due_ns
+        return due_ns

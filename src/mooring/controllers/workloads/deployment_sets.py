@@ -84,9 +84,8 @@ def shrunk(bounds: Bounds, new: Size, old: Sequence[Size]) -> list[int]:
     return sizes
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
-    """One of several sets that share a change of size. `most_before` is what all were allowed together."""
+class Part(NamedTuple):
+    """One of several sets that share a change of size."""
 
     replicas: int
     most_before: int

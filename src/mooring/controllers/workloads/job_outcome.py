@@ -107,7 +107,7 @@ CRITERIA_MET, TARGETS_FAILURE, SUSPENDED = "SuccessCriteriaMet", "FailureTarget"
 
 
 class JobVerdict(NamedTuple):
-    """`target` is the condition that is set at once, `end` the one that follows when all pods have ended."""
+    """The outcome of a Job as conditions."""
 
     target: str
     """The condition that is set at once."""

@@ -18,6 +18,7 @@ from mooring.api.kinds.scheduling import GROUP_TEMPLATES, POD_GROUP
 from mooring.apiserver.resource_api import ResourceApi
 from mooring.apiserver.store import Key, StoreWrite
 from mooring.controllers.cluster_writes import JOBS, POD_STORE, WARNING, delete_object, record_event
+from mooring.controllers.index import manager_of, owner_uid
 from mooring.controllers.nodes.pod_statuses import ACTIVE, is_terminating, phase_of, state_of
 from mooring.controllers.workloads.job_outcome import (
     COMPLETE,
@@ -62,7 +63,7 @@ class JobGroups:
         Job needs cannot be written: the Job is tried again."""
         if not self._api.is_on(GATE) or at(job, "spec.template.spec.schedulingGroup"):
             return None
-        is_new, parent = _is_new(job, has_pods), _controller(job)
+        is_new, parent = _is_new(job, has_pods), manager_of(job)
         if parent is not None:
             name = (job["metadata"].get("annotations") or {}).get(GROUP_TEMPLATE_NAME)
             return None if name is None else self._delegated(job, parent, name, is_new)
@@ -76,7 +77,8 @@ class JobGroups:
 
     def _workload(self, job: JsonObject, is_new: bool) -> JsonObject | None:
         """Find or create the Workload of a Job; None if there is none for it, or several."""
-        found = [each for each in self._all(GROUP_TEMPLATES, job) if _is_about(each, job) and _is_controlled(each, job)]
+        uid, workloads = job["metadata"]["uid"], self._of(JOBS.group, JOBS.kind, job["metadata"]["name"], job)
+        found = [each for each in workloads if owner_uid(each) == uid]
         if not found:
             return self._new_workload(job) if is_new else None
         if len(found) == 1 and len(found[0]["spec"].get("podGroupTemplates", ())) != 1:
@@ -97,22 +99,30 @@ class JobGroups:
 
     def _delegated(self, job: JsonObject, parent: JsonObject, name: str, is_new: bool) -> JsonObject | None:
         """Find or create the PodGroup of a Job for a template of the Workload of its parent; None while there is none."""
-        workloads = (each for each in self._all(GROUP_TEMPLATES, job) if _names(each, parent))
-        workload = next(workloads, None)
+        group = parent.get("apiVersion", "").rpartition("/")[0]
+        workload = next(self._of(group, parent["kind"], parent["name"], job), None)
         templates = workload["spec"].get("podGroupTemplates", ()) if workload is not None else ()
         # Parity: an empty name means the first template.
         template = next((each for each in templates if each["name"] == name or not name), None)
         if workload is None or template is None:
             return None
-        group = next(self._groups(job, workload), None)
-        if group is None and is_new:
-            group = self._new_group(job, workload, template, owns=False)
-        return self._resized(group, at(template, "schedulingPolicy.gang.minCount"))
+        found = next(self._groups(job, workload), None)
+        if found is None and is_new:
+            found = self._new_group(job, workload, template, owns=False)
+        return self._resized(found, at(template, "schedulingPolicy.gang.minCount"))
 
     def _groups(self, job: JsonObject, workload: JsonObject) -> Iterator[JsonObject]:
         """The PodGroups of a Workload that the Job controls. Others, which users have made, do not count."""
         for each in self._all(POD_GROUP, job):
-            if at(each, "spec.workloadRef.workloadName") == workload["metadata"]["name"] and _is_controlled(each, job):
+            is_of_workload = at(each, "spec.workloadRef.workloadName") == workload["metadata"]["name"]
+            if is_of_workload and owner_uid(each) == job["metadata"]["uid"]:
+                yield each
+
+    def _of(self, group: str, kind: str, name: str, job: JsonObject) -> Iterator[JsonObject]:
+        """The Workloads in the namespace of a Job that are about an object."""
+        for each in self._all(GROUP_TEMPLATES, job):
+            named = each["spec"].get("controllerRef") or {}
+            if (named.get("apiGroup", ""), named.get("kind"), named.get("name")) == (group, kind, name):
                 yield each
 
     def _all(self, kind: KindSpec, job: JsonObject) -> Sequence[JsonObject]:
@@ -214,31 +224,6 @@ def _is_new(job: JsonObject, has_pods: bool) -> bool:
     status = job.get("status", {})
     began = has_pods or any(status.get(name) for name in ("startTime", "succeeded", "failed"))
     return not began and condition_of(job, "Suspended") is None
-
-
-def _controller(item: JsonObject) -> JsonObject | None:
-    """The reference to the object that controls this one."""
-    owners: list[JsonObject] = item["metadata"].get("ownerReferences", [])
-    return next((owner for owner in owners if owner.get("controller")), None)
-
-
-def _is_about(workload: JsonObject, job: JsonObject) -> bool:
-    named = workload["spec"].get("controllerRef", {})
-    expected = (JOBS.group, JOBS.kind, job["metadata"]["name"])
-    return (named.get("apiGroup"), named.get("kind"), named.get("name")) == expected
-
-
-def _names(workload: JsonObject, parent: JsonObject) -> bool:
-    """Whether a Workload is that of the object that a reference is to."""
-    named = workload["spec"].get("controllerRef")
-    group = parent.get("apiVersion", "").rpartition("/")[0]
-    expected = (group, parent.get("kind"), parent.get("name"))
-    return named is not None and (named.get("apiGroup", ""), named.get("kind"), named.get("name")) == expected
-
-
-def _is_controlled(item: JsonObject, job: JsonObject) -> bool:
-    owner = _controller(item)
-    return owner is not None and owner.get("uid") == job["metadata"]["uid"]
 
 
 # ---- names: the same each time, and short enough

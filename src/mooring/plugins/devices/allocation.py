@@ -73,8 +73,8 @@ def allocation_of(
     preferences = choice.preferences[index]
     config = [*_class_configuration(claim, preferences, classes), *_claim_configuration(claim, preferences)]
     for each in config:
-        if each.requests and _is_for_all(each.requests, claim, preferences):
-            each.requests = None
+        if each.requests and all(_are_for(each.requests, claim, preferences)):
+            each.requests = None  # which means the same
     devices = AllocatedDevices(results=results, config=config or None)
     return Allocation(devices=devices, node_selector=_selector(picks, node_name))
 
@@ -123,11 +123,6 @@ def _claim_configuration(claim: ResourceClaim, preferences: Sequence[int]) -> li
         for each in claim.spec.devices.config or ()
         if not each.requests or any(_are_for(each.requests, claim, preferences))
     ]
-
-
-def _is_for_all(named: Sequence[str], claim: ResourceClaim, preferences: Sequence[int]) -> bool:
-    """Whether a configuration names all requests of the claim. It then names none, which means the same."""
-    return all(_are_for(named, claim, preferences))
 
 
 def _are_for(named: Sequence[str], claim: ResourceClaim, preferences: Sequence[int]) -> Iterator[bool]:

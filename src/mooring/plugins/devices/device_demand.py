@@ -5,7 +5,6 @@ nodes.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
 import msgspec
 
@@ -27,7 +26,7 @@ from mooring.model.quantity import QuantityText
 
 
 class DeviceFeatures(msgspec.Struct, frozen=True):
-    """One flag for each gate, with the gate's meaning; `of` has the names."""
+    """One flag for each gate (`_GATES`), with the gate's meaning and upstream's default."""
 
     partitionable: bool = True
     """Devices may consume shared counters and select nodes themselves."""
@@ -64,23 +63,21 @@ class DeviceFeatures(msgspec.Struct, frozen=True):
     def of(cls, gates: Mapping[str, bool]) -> "DeviceFeatures":
         """Read the features from the feature gates. Gates that are missing have their default of upstream."""
 
-        def is_on(gate: str) -> bool:
-            return gates.get(gate, True)
-
-        return cls(
-            partitionable=is_on("DRAPartitionableDevices"),
-            taints=is_on("DRADeviceTaints"),
-            consumable_capacity=is_on("DRAConsumableCapacity"),
-            fractional_ranges=is_on("DRAFractionalCapacityRange"),
-            binding_conditions=is_on("DRADeviceBindingConditions"),
-            list_attributes=gates.get("DRAListTypeAttributes", False),
-            derived_attributes=gates.get("DRADerivedAttributes", False),
-            compatibility_groups=gates.get("DRADeviceCompatibilityGroups", False),
-            optional_node_operations=gates.get("DRAOptionalNodeOperations", False),
-            node_resources=gates.get("DRANodeAllocatableResources", False),
-        )
+        return cls(**{name: gates[gate] for name, gate in _GATES.items() if gate in gates})
 
 
+_GATES = {
+    "partitionable": "DRAPartitionableDevices",
+    "taints": "DRADeviceTaints",
+    "consumable_capacity": "DRAConsumableCapacity",
+    "binding_conditions": "DRADeviceBindingConditions",
+    "fractional_ranges": "DRAFractionalCapacityRange",
+    "list_attributes": "DRAListTypeAttributes",
+    "derived_attributes": "DRADerivedAttributes",
+    "compatibility_groups": "DRADeviceCompatibilityGroups",
+    "optional_node_operations": "DRAOptionalNodeOperations",
+    "node_resources": "DRANodeAllocatableResources",
+}
 DEFAULT_FEATURES = DeviceFeatures()
 """The features with the default gates."""
 
@@ -150,26 +147,20 @@ class ClaimAsks(msgspec.Struct, frozen=True, eq=False):
     constraints: Sequence[DeviceConstraint]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Demand:
-    """Requests of all claims of a pod that still have to be allocated, in the order of the claims."""
-
-    claims: Sequence[ClaimAsks]
-
-
+Demand = Sequence[ClaimAsks]
+"""Requests of all claims of a pod that still have to be allocated, in the order of the claims."""
 ClassOf = Callable[[str], DeviceClass | None]
 
 
 def read_demand(claims: Sequence[ResourceClaim], class_of: ClassOf) -> Demand:
     """Read the claims and the classes that they name."""
-    asks = [
+    return [
         ClaimAsks(
             [_alternatives(index, request, class_of) for request in claim.spec.devices.requests or ()],
             claim.spec.devices.constraints or (),
         )
         for index, claim in enumerate(claims)
     ]
-    return Demand(asks)
 
 
 def _alternatives(claim: int, request: DeviceRequest, class_of: ClassOf) -> Sequence[Ask]:

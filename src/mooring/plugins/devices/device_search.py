@@ -101,7 +101,7 @@ class _Search:
 
     def run(self) -> DeviceChoice | None:
         """Check limits, search, and say why there is no choice."""
-        for index, claim in enumerate(self.demand.claims):
+        for index, claim in enumerate(self.demand):
             fewest = sum(self._fewest(request) for request in claim.requests)
             if fewest > MAX_DEVICES:
                 text = f": number of requested devices {fewest} exceeds the claim limit of {MAX_DEVICES}"
@@ -123,12 +123,12 @@ class _Search:
     # ---- before the search
 
     def _constraints(self, claim: int) -> list[PickConstraint]:
-        written, has_lists = self.demand.claims[claim].constraints, self.features.list_attributes
+        written, has_lists = self.demand[claim].constraints, self.features.list_attributes
         return [constraint_of(claim, i, each, has_lists, self._attribute) for i, each in enumerate(written)]
 
     def _deepest(self) -> int:
         """How many calls the search can be deep."""
-        return sum(_calls(claim.requests) for claim in self.demand.claims)
+        return sum(_calls(claim.requests) for claim in self.demand)
 
     def _fewest(self, alternatives: Sequence[Ask]) -> int:
         """The fewest devices that serve a request. Raises Fatal as `_count` does, and where a feature is off that the request
@@ -162,9 +162,9 @@ class _Search:
 
     def _serve(self, claim: int, request: int) -> _Result:
         """Serve this request and all that follow."""
-        if claim == len(self.demand.claims):
+        if claim == len(self.demand):
             return _Result.FOUND
-        requests = self.demand.claims[claim].requests
+        requests = self.demand[claim].requests
         if request == len(requests):
             result = self._serve(claim + 1, 0)
             return _Result.NONE if result is _Result.TOO_MANY else result
@@ -175,7 +175,7 @@ class _Search:
     def _serve_best(self, claim: int, request: int) -> _Result:
         """Serve the first alternative with which everything that follows can be served too."""
         outcome = _Result.TOO_MANY
-        for preference, ask in enumerate(self.demand.claims[claim].requests[request]):
+        for preference, ask in enumerate(self.demand[claim].requests[request]):
             result = self._take(ask, request, 0, 0)
             if result is _Result.FOUND:
                 self.preferences[claim][request] = preference

@@ -261,21 +261,13 @@ def _kinds_of_rows(shared: Sequence[_Reach], able: Mask, height: int) -> NDArray
 Counts = NDArray[np.int64]
 
 
-class _Kept(msgspec.Struct):
-    """Counts by group of nodes, and what they are for."""
-
-    stamp: tuple[object, ...]
-    counts: Counts
-    """Devices and taken devices: 2 x groups."""
-
-
 class DeviceTotals:
     """Counts for each class once, until slices, nodes or allocations change."""
 
     def __init__(self, groups: NodeGroups) -> None:
         self._groups = groups
-        self._kept: dict[str, _Kept] = {}
-        """By name of the class."""
+        self._kept: dict[str, tuple[tuple[object, ...], Counts]] = {}
+        """By name of the class, what the counts are for, and the counts: devices and taken devices, 2 x groups."""
 
     def of(self, cluster: Cluster, resource: str, rows: NDArray[np.intp]) -> Counts | None:
         """How many devices serve the resource on these rows, and how many of them are taken: 2 x rows. None: no class
@@ -297,11 +289,11 @@ class DeviceTotals:
         slices, claims or the class changed."""
         stamp = (self._groups.version, ledger.log.end, id(device_class))
         kept = self._kept.get(device_class.name)
-        if kept is None or kept.stamp != stamp:
+        if kept is None or kept[0] != stamp:
             counts = [count_devices(group, device_class, ledger) for group in self._groups.groups]
-            kept = _Kept(stamp, np.array(counts, np.int64).reshape(-1, 2).T)
+            kept = stamp, np.array(counts, np.int64).reshape(-1, 2).T
             self._kept = {**self._kept, device_class.name: kept} if len(self._kept) < MAX_CLASSES else {}
-        return kept.counts
+        return kept[1]
 
 
 MAX_CLASSES = 64
