@@ -356,12 +356,7 @@ class ResourceApi:
         )
 
     def delete(
-        self,
-        resource: KindSpec,
-        namespace: str,
-        name: str,
-        how: Deletion | None = None,
-        by: Requester = CONTROL_PLANE,
+        self, resource: KindSpec, namespace: str, name: str, how: Deletion | None = None, by: Requester = CONTROL_PLANE
     ) -> tuple[JsonObject, bool]:
         """Delete an object, or begin to. Returns its last content and whether it is gone."""
         how = how or Deletion()

@@ -10,13 +10,7 @@ from msgspec import field
 from mooring.kit.lazy import lazy
 from mooring.model.label_set import LabelSet, label_set_of
 from mooring.model.meta import Condition, KubeObject, ObjectMeta, int32
-from mooring.model.pod_spec import (
-    FINISHED_PHASES,
-    ContainerStatus,
-    NodeAllocatableClaimStatus,
-    PodSpec,
-    PodStatus,
-)
+from mooring.model.pod_spec import FINISHED_PHASES, ContainerStatus, NodeAllocatableClaimStatus, PodSpec, PodStatus
 from mooring.model.requests import NO_STATUS, resize_status
 from mooring.model.shape import PodShape, shape_annotations_of, shape_of, share
 

@@ -31,16 +31,7 @@ from mooring.cel.functions.standard import TYPES
 from mooring.cel.functions.texts import VALIDATORS
 from mooring.cel.language.checker import Declarations
 from mooring.cel.library import Library
-from mooring.cel.values import (
-    BOOL,
-    DYN,
-    NOTHING,
-    STRING,
-    Fault,
-    Maybe,
-    Type,
-    optional_of,
-)
+from mooring.cel.values import BOOL, DYN, NOTHING, STRING, Fault, Maybe, Type, optional_of
 from mooring.rules.device_expressions import FUNCTIONS
 from mooring.rules.schema_types import SchemaLengths, SchemaTypes, escaped, value_of
 from mooring.rules.schema_values import ABSENT, key_of

@@ -7,13 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from mooring.api.api_errors import (
-    field_duplicate,
-    field_forbidden,
-    field_invalid,
-    field_required,
-    field_unsupported,
-)
+from mooring.api.api_errors import field_duplicate, field_forbidden, field_invalid, field_required, field_unsupported
 from mooring.api.json_objects import JsonObject, at
 from mooring.model.names import percent_faults
 from mooring.rules.cron_schedule import ScheduleError, parse_schedule

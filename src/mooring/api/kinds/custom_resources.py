@@ -45,13 +45,7 @@ def _list(item: JsonObject, key: str = "") -> JsonObject:
 
 
 _NAMES = _object(
-    "kind plural",
-    plural=_TEXT,
-    singular=_TEXT,
-    kind=_TEXT,
-    listKind=_TEXT,
-    shortNames=_TEXTS,
-    categories=_TEXTS,
+    "kind plural", plural=_TEXT, singular=_TEXT, kind=_TEXT, listKind=_TEXT, shortNames=_TEXTS, categories=_TEXTS
 )
 _SCALE = _object(
     "specReplicasPath statusReplicasPath", specReplicasPath=_TEXT, statusReplicasPath=_TEXT, labelSelectorPath=_TEXT

@@ -169,10 +169,7 @@ RESOURCE_CLAIM = KindSpec(
     faults=claim_faults,
     fixed=("spec",),
     status_keeps=("labels", "annotations", "finalizers", "ownerReferences"),
-    lists={
-        "status.reservedFor": by("uid"),
-        "status.devices": ListRule(None, ("driver", "device", "pool", "shareID")),
-    },
+    lists={"status.reservedFor": by("uid"), "status.devices": ListRule(None, ("driver", "device", "pool", "shareID"))},
     columns=(NAME, Column("State", _claim_state), AGE),
 )
 

@@ -182,9 +182,7 @@ def _quota_faults(quota: JsonObject) -> list[Cause]:
 
 
 RESOURCE_QUOTA = KindSpec(
-    *("", "v1", "resourcequotas", "ResourceQuota", True, ("quota",)),
-    subresources=("status",),
-    faults=_quota_faults,
+    *("", "v1", "resourcequotas", "ResourceQuota", True, ("quota",)), subresources=("status",), faults=_quota_faults
 )
 
 
@@ -273,10 +271,7 @@ NODE = KindSpec(
     completes_status=True,
     brings_status=True,
     lists={"spec.podCIDRs": VALUES, "status.addresses": BY_TYPE},
-    field_labels={
-        **labels_at("metadata.name"),
-        "spec.unschedulable": text_at("spec.unschedulable", otherwise="false"),
-    },
+    field_labels={**labels_at("metadata.name"), "spec.unschedulable": text_at("spec.unschedulable", otherwise="false")},
     columns=(
         NAME,
         Column("Status", _node_status),

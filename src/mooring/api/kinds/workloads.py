@@ -243,12 +243,7 @@ DAEMON_SET = KindSpec(
     spec_defaults={"revisionHistoryLimit": 10},
     pod_template=TEMPLATE,
     complete=partial(_complete_update, "updateStrategy", {"maxUnavailable": 1, "maxSurge": 0}),
-    new_status={
-        "currentNumberScheduled": 0,
-        "numberMisscheduled": 0,
-        "desiredNumberScheduled": 0,
-        "numberReady": 0,
-    },
+    new_status={"currentNumberScheduled": 0, "numberMisscheduled": 0, "desiredNumberScheduled": 0, "numberReady": 0},
     has_generation=True,
     fixed=("spec.selector",),
     columns=(

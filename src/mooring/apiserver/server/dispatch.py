@@ -27,11 +27,7 @@ from mooring.kit.shown_text import quoted
 
 
 _ALIVE = ("ping", "log", "etcd")
-CHECKS = {
-    "healthz": _ALIVE,
-    "livez": _ALIVE,
-    "readyz": (*_ALIVE, "etcd-readiness", "informer-sync", "shutdown"),
-}
+CHECKS = {"healthz": _ALIVE, "livez": _ALIVE, "readyz": (*_ALIVE, "etcd-readiness", "informer-sync", "shutdown")}
 """By path. They have kube-apiserver's names, because probes exclude them by name."""
 STORAGE = frozenset(("etcd", "etcd-readiness"))
 """These fail while the journal cannot be written: a write could not be made durable."""
@@ -169,18 +165,9 @@ def _issue_token(target: Target, request: Request, tokens: ServiceTokens) -> Ans
 
 Handler = Callable[[ResourceApi, Target, Request], Answer]
 
-_COLLECTION: dict[str, Handler] = {
-    "GET": verbs.listing,
-    "POST": verbs.create,
-    "DELETE": verbs.delete_all,
-}
+_COLLECTION: dict[str, Handler] = {"GET": verbs.listing, "POST": verbs.create, "DELETE": verbs.delete_all}
 """By method, for a collection."""
-_OBJECT: dict[str, Handler] = {
-    "GET": verbs.get,
-    "PUT": verbs.replace,
-    "PATCH": verbs.patch,
-    "DELETE": verbs.delete,
-}
+_OBJECT: dict[str, Handler] = {"GET": verbs.get, "PUT": verbs.replace, "PATCH": verbs.patch, "DELETE": verbs.delete}
 """By method, for one object."""
 _PART: dict[str, Handler] = {"GET": verbs.get, "PUT": verbs.replace, "PATCH": verbs.patch}
 """By method, for `status` and the subresources that are read and written like it."""

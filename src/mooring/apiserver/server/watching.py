@@ -175,12 +175,7 @@ def begin_watch(api: ResourceApi, target: Target, request: Request) -> WatchResp
     matches = _matcher(target, selector_of(target, request))
     watcher = Watcher(resource, target.namespace, matches)
     watch = WatchResponse(
-        api,
-        watcher,
-        wanted(request.accept),
-        forms.included(request),
-        timeout_s,
-        request.flag("allowWatchBookmarks"),
+        api, watcher, wanted(request.accept), forms.included(request), timeout_s, request.flag("allowWatchBookmarks")
     )
     watch.open(0 if send_initial else version_asked(request), send_initial)
     return watch

@@ -132,8 +132,7 @@ class PodRejection(NamedTuple):
 
 
 _WRONG_OS_LABEL = PodRejection(
-    "PodOSSelectorNodeLabelDoesNotMatch",
-    "Failed to admit pod as the `kubernetes.io/os` label doesn't match node label",
+    "PodOSSelectorNodeLabelDoesNotMatch", "Failed to admit pod as the `kubernetes.io/os` label doesn't match node label"
 )
 _WRONG_OS = PodRejection("PodOSNotSupported", "Failed to admit pod as the OS field doesn't match node OS")
 _WRONG_NODE = PodRejection(

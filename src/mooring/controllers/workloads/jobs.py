@@ -86,7 +86,7 @@ class JobGroups:
             count = len(found[0]["spec"].get("podGroupTemplates", ()))
             raise unexplained(
                 f"workload {namespace}/{name} for job {namespace}/{job['metadata']['name']} has {count} PodGroupTemplates, "
-                "want exactly 1",
+                "want exactly 1"
             )
         return found[0] if len(found) == 1 else None
 

@@ -13,15 +13,7 @@ from mooring.api.kinds.scheduling import POD_GROUP
 from mooring.cluster.claims.claim_ledger import ClaimLedger, claim_id
 from mooring.cluster.claims.device_objects import IMPLICIT_PREFIX, ServingClasses
 from mooring.cluster.nodes.table import NodeTable
-from mooring.framework.contract.events import (
-    NODE,
-    TARGET_POD,
-    Action,
-    Change,
-    ClusterEvent,
-    EventKeys,
-    Registration,
-)
+from mooring.framework.contract.events import NODE, TARGET_POD, Action, Change, ClusterEvent, EventKeys, Registration
 from mooring.framework.contract.status import Rejection
 from mooring.model.devices import (
     EXACT_COUNT,
@@ -36,13 +28,7 @@ from mooring.model.devices import (
 from mooring.model.meta import ObjectMeta, OwnerReference
 from mooring.model.names import is_extended_resource
 from mooring.model.pod import Pod
-from mooring.model.pod_spec import (
-    ALWAYS,
-    Container,
-    NodeAllocatableClaimStatus,
-    PodResourceClaim,
-    RequestMapping,
-)
+from mooring.model.pod_spec import ALWAYS, Container, NodeAllocatableClaimStatus, PodResourceClaim, RequestMapping
 from mooring.model.quantity import NANO, parse
 from mooring.model.selectors import NodeMatcher
 

@@ -269,10 +269,7 @@ def write_taken(pod: Pod, taken: Sequence[NodeAllocatableClaimStatus] | None) ->
 
 
 def judge(
-    context: SchedulingContext,
-    taken: list[NodeAllocatableClaimStatus],
-    rows: RowArray,
-    refusals: list[Rejection],
+    context: SchedulingContext, taken: list[NodeAllocatableClaimStatus], rows: RowArray, refusals: list[Rejection]
 ) -> Codes:
     """For each row 0 if it has room for the pod with what its devices take, or the code of a rejection in `refusals`, which
     grows."""

@@ -165,10 +165,7 @@ def view_of(published: ResourceSlice, book: LikenessBook | None = None) -> Slice
     spec, book = published.spec, LikenessBook() if book is None else book
     sites = tuple(
         DeviceInSlice(
-            (spec.driver, spec.pool.name, device.name),
-            device,
-            published,
-            likeness_of(book, spec.driver, device),
+            (spec.driver, spec.pool.name, device.name), device, published, likeness_of(book, spec.driver, device)
         )
         for device in spec.devices or ()
     )
@@ -206,9 +203,7 @@ class PoolView(msgspec.Struct, eq=False):
 
 
 def gather_pools(
-    seen: Iterable[SliceView],
-    whole: Mapping[PoolId, Sequence[SliceView]],
-    features: DeviceFeatures = DEFAULT_FEATURES,
+    seen: Iterable[SliceView], whole: Mapping[PoolId, Sequence[SliceView]], features: DeviceFeatures = DEFAULT_FEATURES
 ) -> list[PoolView]:
     """The pools of the slices that a node sees, in the order in which devices are chosen; `whole` has all slices.
 

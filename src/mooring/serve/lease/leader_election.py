@@ -312,8 +312,7 @@ class Election:
         self._lease = lease
         self._record, self._observed_s = self._written, now_s
         ends_s = min(
-            self._asked_s + self._times.written_s,
-            now_s + self._times.retry_period_s + self._times.renew_deadline_s,
+            self._asked_s + self._times.written_s, now_s + self._times.retry_period_s + self._times.renew_deadline_s
         )
         if now_s >= ends_s:
             # The answer took longer than the lease lasts: another instance may have taken it, so ask again.
