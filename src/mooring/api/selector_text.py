@@ -6,6 +6,7 @@ kube-apiserver's text.
 """
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -25,14 +26,15 @@ class ObjectSelector:
     """The two selectors of a request; an object must match both."""
 
     labels: Selector
-    fields: "FieldSelector"
+    fields: "Sequence[FieldTerm]"
 
     @property
     def is_empty(self) -> bool:
-        return self.labels.is_empty and not self.fields.terms
+        return self.labels.is_empty and not self.fields
 
     def matches(self, item: JsonObject) -> bool:
-        return self.fields.matches(item) and (self.labels.is_empty or self.labels.matches(labels_of(item)))
+        has_fields = all(term.admits(item) for term in self.fields)
+        return has_fields and (self.labels.is_empty or self.labels.matches(labels_of(item)))
 
 
 def parse_selectors(labels: str, fields: str, known: FieldLabels) -> ObjectSelector:
@@ -226,23 +228,10 @@ class FieldTerm:
         return (self.read(item) == self.value) != self.negated
 
 
-@dataclass(frozen=True, slots=True)
-class FieldSelector:
-    """A compiled field selector: all terms must hold, and none match everything."""
-
-    terms: tuple[FieldTerm, ...] = ()
-
-    def matches(self, item: JsonObject) -> bool:
-        return all(term.admits(item) for term in self.terms)
-
-
-def parse_field_selector(text: str, labels: FieldLabels) -> FieldSelector:
-    """A field selector on objects of a kind that can be selected by these; no text matches everything.
-
-    Raises ApiError 400.
-    """
+def parse_field_selector(text: str, labels: FieldLabels) -> list[FieldTerm]:
+    """The terms of a selector by these labels, which must all hold. Raises ApiError 400."""
     terms = [_split_term(part, text) for part in sorted(_TERMS.findall(text))]
-    return FieldSelector(tuple(_field_term(*term, labels) for term in terms))
+    return [_field_term(*term, labels) for term in terms]
 
 
 def _split_term(part: str, whole: str) -> tuple[str, str, str]:

@@ -22,7 +22,7 @@ _NOT_A_BOOL = {
     "int": "unsupported type conversion from 'int' to bool",
 }
 
-V = TypeVar("V")
+V = TypeVar("V", covariant=True)
 
 
 @dataclass(frozen=True, slots=True)

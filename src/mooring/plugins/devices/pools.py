@@ -7,7 +7,7 @@ of two generations exist; the newest counts, and only when it is complete.
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import count
-from typing import Protocol, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 from weakref import WeakValueDictionary
 
 import msgspec
@@ -16,6 +16,9 @@ from mooring.model.devices import Device, DeviceAttribute, DeviceId, PoolId, Res
 from mooring.model.quantity import parse
 from mooring.plugins.devices.device_demand import DEFAULT_FEATURES, DeviceFeatures
 from mooring.plugins.devices.effort import CelFault, Facts
+
+if TYPE_CHECKING:
+    from mooring.plugins.devices.cel import DeviceExpression
 
 # ---- Devices, each with its slice, and with what selectors said of it.
 
@@ -29,15 +32,6 @@ Answer = bool | CelFault
 Derived = DeviceAttribute | CelFault
 """The value of an attribute that a request computes, or why it cannot be computed."""
 V = TypeVar("V")
-V_co = TypeVar("V_co", covariant=True)
-
-
-class Compiled(Protocol[V_co]):
-    """A compiled CEL expression (plugins/devices/cel.py)."""
-
-    def answer(self, facts: Facts, max_cost: int) -> tuple[V_co, int]:
-        """The answer for a device, and its cost. Raises CelFault, and TookTooLong above `max_cost`."""
-
 
 MAX_ANSWERS = 1024
 """Selectors that are remembered for each kind of device. Clusters have few; claims of hostile users may all differ."""
@@ -85,7 +79,7 @@ class Likeness:
         _keep(self._derived, expression, value)
         return value, cost
 
-    def _evaluate(self, compiled: Compiled[V] | CelFault, max_cost: int | None) -> tuple[V | CelFault, int]:
+    def _evaluate(self, compiled: "DeviceExpression[V] | CelFault", max_cost: int | None) -> tuple[V | CelFault, int]:
         """Evaluate a compiled expression. An error is an answer too. The cost is in CEL cost units and includes work that
         upstream does not charge for."""
         from mooring.cel.budget import WORK
