@@ -5,7 +5,7 @@ The table is read when it is first asked for (10 ms). In it, what a field holds 
 it from the tags in upstream's types.go and from its OpenAPI documents.
 """
 
-from functools import cache
+from functools import cache, lru_cache
 from importlib.resources import files
 from typing import Any, NamedTuple
 
@@ -59,12 +59,16 @@ def type_of(resource: KindSpec) -> str:
 
     A group has one package for the version that most of its kinds have, and others that name theirs: `autoscaling-v2`.
     """
-    if resource.schema is not None:
-        return ANYTHING
-    package, known = resource.group.split(".")[0] or "core", table()
-    for name in (package, f"{package}-{resource.version}"):
-        if f"{name}.{resource.kind}" in known.types and known.packages[name].endswith(f".{resource.version}"):
-            return f"{name}.{resource.kind}"
+    return ANYTHING if resource.schema is not None else _type_of(resource.group, resource.version, resource.kind)
+
+
+# Bounded, because clients name kinds that there are not.
+@lru_cache(maxsize=1024)
+def _type_of(group: str, version: str, kind: str) -> str:
+    package, known = group.split(".")[0] or "core", table()
+    for name in (package, f"{package}-{version}"):
+        if f"{name}.{kind}" in known.types and known.packages[name].endswith(f".{version}"):
+            return f"{name}.{kind}"
     return ANYTHING
 
 
