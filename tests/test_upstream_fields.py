@@ -8,7 +8,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "tools"))
 
 from upstream_fields import TABLE, Checkout, Package, Writer, packages
 
-from mooring.api.schema.fields import table
+from mooring.api.fields import table
 
 CORE = "io.k8s.api.core.v1"
 GO = """
@@ -43,13 +43,22 @@ SCHEMAS = {
             "spec": {"allOf": [{"$ref": f"{REFERENCE}/{CORE}.PodSpec"}], "default": {}},
         },
         "required": ["spec"],
+        "x-kubernetes-map-type": "atomic",
+        "x-kubernetes-group-version-kind": [{"group": "", "kind": "Pod", "version": "v1"}],
     },
     f"{CORE}.PodSpec": {
         "properties": {
             "name": {"type": "string"},
             "count": {"type": "integer", "format": "int32"},
             "least": {"type": "integer", "format": "int32"},
-            "parts": {"type": "array", "items": {"allOf": [{"$ref": f"{REFERENCE}/{CORE}.PodSpec"}]}},
+            "parts": {
+                "type": "array",
+                "items": {"allOf": [{"$ref": f"{REFERENCE}/{CORE}.PodSpec"}]},
+                "x-kubernetes-list-type": "map",
+                "x-kubernetes-list-map-keys": ["name", "count"],
+                "x-kubernetes-patch-strategy": "merge,retainKeys",
+                "x-kubernetes-patch-merge-key": "name",
+            },
             "data": {"type": "object", "additionalProperties": {"type": "string", "format": "byte"}},
             "port": {"$ref": f"{REFERENCE}/io.k8s.apimachinery.pkg.util.intstr.IntOrString"},
             "anything": {"$ref": f"{REFERENCE}/io.k8s.apimachinery.pkg.runtime.RawExtension"},
@@ -96,7 +105,7 @@ def test_a_type_is_written_with_what_its_fields_hold(tmp_path: Path) -> None:
         "    data {string} 5 bytes",
         "    least integer 3?",
         "    name! string 1?",
-        "    parts [PodSpec] 4",
+        "    parts [PodSpec] 4 list-type=map list-map-keys=name,count patch-merge-key=name patch-strategy=merge,retainKeys",
         "    port int-or-string 7.3",
     ]
 

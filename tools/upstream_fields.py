@@ -44,6 +44,8 @@ _PLAIN = {
     f"{META}.FieldsV1": "fields-v1",
 }
 """Plain values that have schemas of their own."""
+_RULES = ("list-type", "list-map-keys", "map-type", "patch-merge-key", "patch-strategy")
+"""The extensions by which patches merge a field or a type."""
 _STRUCT = re.compile(r"^type (\w+) struct \{\n(.*?)^\}", re.MULTILINE | re.DOTALL)
 _FIELD = re.compile(r"^\s*(?:(\w+)\s+)?(\*?)([\w.\[\]*]+)\s+`([^`]*)`", re.MULTILINE)
 _ALIAS = re.compile(r"^type (\w+) ([\w.]+)$", re.MULTILINE)
@@ -106,6 +108,13 @@ def _tag(tags: str, name: str) -> str:
     return found[1] if found else ""
 
 
+def _rules(described: Mapping[str, Any]) -> Iterator[str]:
+    """The extensions that say how a field or a type is merged: `list-map-keys=port,protocol`."""
+    for rule in _RULES:
+        if value := described.get(f"x-kubernetes-{rule}"):
+            yield f"{rule}={value if isinstance(value, str) else ','.join(value)}"
+
+
 class Package(NamedTuple):
     """One group in one version: its name in the table, and the full name that its schemas begin with."""
 
@@ -144,7 +153,7 @@ class Writer:
         for package in known:
             yield f"package {package.short} {package.full}"
             for full in sorted(name for name in found if name.rpartition(".")[0] == package.full):
-                yield full.rpartition(".")[2]
+                yield " ".join((full.rpartition(".")[2], *_rules(self._checkout.schemas[full])))
                 yield from self.fields(full)
             yield ""
 
@@ -175,7 +184,7 @@ class Writer:
                 tag = tag._replace(keeps_zero=False)
             if tag is not None and described.get("additionalProperties", described).get("format") == "byte":
                 tag = tag._replace(is_bytes=True)
-            yield f"    {name}{'!' if name in required else ''} {holds} {tag or '-'}"
+            yield " ".join((f"    {name}{'!' if name in required else ''} {holds} {tag or '-'}", *_rules(described)))
 
     def _holds(self, described: Mapping[str, Any], package: str) -> str:
         """The value of a field, as the table writes it."""

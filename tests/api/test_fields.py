@@ -2,9 +2,9 @@
 
 import pytest
 
+from mooring.api.fields import ANYTHING, Field, core_of, fields_of, full_name, is_type, part_of, table, type_of
 from mooring.api.kind_spec import KindSpec
 from mooring.api.kinds import REQUESTS, RESOURCES
-from mooring.api.schema.fields import ANYTHING, Field, core_of, fields_of, full_name, is_type, part_of, table, type_of
 
 PLAIN = {
     *("string", "integer", "boolean", "object"),

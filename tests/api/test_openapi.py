@@ -5,11 +5,10 @@ from typing import Any
 
 import pytest
 
+from mooring.api.fields import descriptions, fields_of, table
 from mooring.api.kind_spec import KindSpec
 from mooring.api.kinds import REQUESTS, RESOURCES
-from mooring.api.patches.merge_keys import list_rule
 from mooring.api.schema import openapi
-from mooring.api.schema.fields import descriptions, fields_of, table
 
 SCHEMAS = "#/components/schemas/"
 
@@ -127,16 +126,6 @@ def test_what_is_replaced_or_retained_besides_lists() -> None:
         "x-kubernetes-patch-strategy": "retainKeys",
     }
     assert budget["selector"]["x-kubernetes-patch-strategy"] == "replace"
-
-
-def test_all_ways_to_a_field_lead_to_the_same_rules() -> None:
-    """A schema has one rule for each field of a type, and `merge_keys` one for each way."""
-    rules: dict[tuple[str, str], Any] = {}
-    for name, field, way in openapi.ways():
-        found = openapi.merge_rules_of(name, field, way)
-        assert rules.setdefault((name, field), found) == found, way
-    assert list_rule(("Pod", "spec", "containers")).patch_key == "name"
-    assert rules["core.PodSpec", "containers"]["x-kubernetes-patch-merge-key"] == "name"
 
 
 def test_schemas_are_named_like_upstreams() -> None:

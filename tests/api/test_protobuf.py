@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cluster_api import an_api
+from mooring.api.fields import fields_of, places_of, table
 from mooring.api.json_objects import PROTOBUF
 from mooring.api.kinds import RESOURCES
-from mooring.api.schema.fields import fields_of, places_of, table
 from mooring.api.schema.protobuf import MAGIC, MalformedError, UnknownKindError, decode
 from mooring.apiserver.resource_api import ResourceApi
 from mooring.apiserver.server.dispatch import answer

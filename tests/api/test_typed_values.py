@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mooring.api.api_errors import ApiError
+from mooring.api.fields import fields_of, is_list, is_map, is_type, part_of, table, type_of
 from mooring.api.kinds import RESOURCES
 from mooring.api.schema import strict
-from mooring.api.schema.fields import fields_of, is_list, is_map, is_type, part_of, table, type_of
 from mooring.api.schema.typed_values import check_typed, conforms, has_conforming_spec, misfit_of, quantity_fault
 
 KINDS = {type_of(resource): resource for resource in RESOURCES.values()}

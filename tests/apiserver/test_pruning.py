@@ -17,9 +17,9 @@ from asking import (
     the,
 )
 from cluster_api import an_api
+from mooring.api.fields import pruned
 from mooring.api.kind_spec import KindSpec
 from mooring.api.kinds import RESOURCES
-from mooring.api.schema.fields import pruned
 
 POD = the("pods")
 

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from mooring.api.decode import decode_json
+from mooring.api.fields import fields_of, is_list, is_map, is_type, part_of, type_of
 from mooring.api.kinds import KINDS
-from mooring.api.schema.fields import fields_of, is_list, is_map, is_type, part_of, type_of
 from mooring.framework.config import default
 from mooring.framework.config.settings import settings_object
 from mooring.inputs.created_objects import Manifest

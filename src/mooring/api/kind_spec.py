@@ -224,10 +224,10 @@ OF_METADATA: FieldLabels = labels_at("metadata.name", "metadata.namespace")
 # ---- how patches merge lists
 
 
-class ListRule(msgspec.Struct, frozen=True):
-    """How the two kinds of merging identify the items of a list; the tags in upstream's types.go say it.
+class MergeRule(msgspec.Struct, frozen=True):
+    """How the two kinds of merging treat a field or a type; the tags in upstream's types.go say it.
 
-    The two differ for some lists (ports of a Service), so both are here.
+    The two identify the items of some lists by different fields (ports of a Service), so both are here.
     """
 
     patch_key: str | None = None
@@ -236,19 +236,13 @@ class ListRule(msgspec.Struct, frozen=True):
     apply_keys: tuple[str, ...] | None = None
     """For server-side apply: the fields that identify an item, () for plain values; None: the list is one value
     (listMapKey)."""
-    atomic_items: bool = False
-    """For server-side apply: a manager owns an item as a whole, not its fields."""
+    is_atomic: bool = False
+    """Whether a map is one value for server-side apply."""
+    is_replaced: bool = False
+    """Whether a strategic merge patch replaces a map as a whole."""
 
 
-def by(key: str, *others: str, atomic_items: bool = False) -> ListRule:
-    """`key` identifies an item; server-side apply needs the other keys as well."""
-    return ListRule(key, (key, *others), atomic_items)
-
-
-BY_NAME = by("name")
-BY_TYPE = by("type")
-VALUES = ListRule("", ())
-"""A list of plain values without repetition."""
+BY_NAME = MergeRule("name", ("name",))
 
 
 # ---- the spec
@@ -391,12 +385,8 @@ class KindSpec:
     has_spec_finalizers: bool = False
     """Whether `spec.finalizers` delay the deletion too, with the phase Terminating: namespaces."""
 
-    # ---- patches, by the path of a field (one or two names); `patches/merge_keys.py` has those of shared structs
-    lists: Mapping[str, ListRule] = field(default_factory=dict)
-    atomic_maps: tuple[str, ...] = ()
-    """Maps that are one value for server-side apply."""
-    replaced_maps: tuple[str, ...] = ()
-    """Maps that a strategic merge patch replaces as a whole."""
+    lists: Mapping[str, MergeRule] = field(default_factory=dict)
+    """How patches merge the lists of a kind that the table of fields does not have, by the path of the field."""
     has_plain_selector: bool = False
     """Whether `spec.selector` is a map of labels instead of a label selector."""
 

@@ -13,10 +13,10 @@ from typing import Any, BinaryIO, get_args, get_origin
 
 import msgspec
 
+from mooring.api.fields import ANYTHING, type_of
 from mooring.api.json_objects import JsonObject
 from mooring.api.kind_spec import KindSpec
 from mooring.api.kinds import BY_KIND, kind_of
-from mooring.api.schema.fields import ANYTHING, type_of
 from mooring.api.schema.strict import FieldFault, field_faults, is_known
 from mooring.api.schema.typed_values import has_conforming_spec
 from mooring.api.structural_schema import Step

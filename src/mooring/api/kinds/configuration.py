@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from mooring.api.api_errors import Cause, bad_request, field_forbidden, field_invalid, field_required, field_too_long
 from mooring.api.json_objects import JsonObject
-from mooring.api.kind_spec import AGE, NAME, OF_METADATA, POSTED, Column, KindSpec, by, count, field_cell, labels_at
+from mooring.api.kind_spec import AGE, NAME, OF_METADATA, POSTED, Column, KindSpec, count, field_cell, labels_at
 from mooring.api.validation.field_rules import named
 from mooring.api.validation.problem import Problems
 from mooring.model.names import config_key_faults, path_segment_faults
@@ -172,6 +172,5 @@ SERVICE_ACCOUNT = KindSpec(
     *("", "v1", "serviceaccounts", "ServiceAccount", True, ("sa",)),
     subresources=("token",),
     returns_deleted=True,
-    lists={"secrets": by("name", atomic_items=True)},
     columns=(NAME, Column("Secrets", count("secrets")), AGE),
 )

@@ -7,16 +7,13 @@ from typing import Any
 from mooring.api.json_objects import JsonObject, at, fill
 from mooring.api.kind_spec import (
     AGE,
-    BY_TYPE,
     NAME,
     Cell,
     Column,
     KindSpec,
-    ListRule,
     OtherForm,
     Watch,
     ago,
-    by,
     field_cell,
     labels_at,
 )
@@ -169,7 +166,6 @@ RESOURCE_CLAIM = KindSpec(
     faults=claim_faults,
     fixed=("spec",),
     status_keeps=("labels", "annotations", "finalizers", "ownerReferences"),
-    lists={"status.reservedFor": by("uid"), "status.devices": ListRule(None, ("driver", "device", "pool", "shareID"))},
     columns=(NAME, Column("State", _claim_state), AGE),
 )
 
@@ -219,7 +215,6 @@ DEVICE_TAINT_RULE = KindSpec(
     watch=Watch(needs_gate="DRADeviceTaintRules"),
     status_keeps=("labels", "annotations", "finalizers", "ownerReferences"),
     has_generation=True,
-    lists={"status.conditions": BY_TYPE},
     columns=(
         *(NAME, Column("Key", field_cell("spec.taint.key")), Column("Value", field_cell("spec.taint.value"))),
         *(Column("Effect", field_cell("spec.taint.effect")), Column("TimeAdded", ago("spec.taint.timeAdded", "")), AGE),

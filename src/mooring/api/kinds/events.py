@@ -144,13 +144,10 @@ _COLUMNS = (
 )
 
 _LABELS = _field_labels()
-_REFERENCES = ("involvedObject", "regarding", "related")
-
 EVENT = KindSpec(
     *("", "v1", "events", "Event", True, ("ev",)),
     stored_as="events",
     new_faults=_core_faults,
-    atomic_maps=_REFERENCES,
     field_labels=_LABELS,
     columns=_COLUMNS,
 )
@@ -160,7 +157,6 @@ NEW_EVENT = KindSpec(
     stored_as="events",
     complete=_complete_new,
     new_faults=_new_faults,
-    atomic_maps=_REFERENCES,
     field_labels=_LABELS,
     columns=_COLUMNS,
 )

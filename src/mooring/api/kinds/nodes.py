@@ -14,12 +14,10 @@ from mooring.api.api_errors import (
 from mooring.api.json_objects import JsonObject, at
 from mooring.api.kind_spec import (
     AGE,
-    BY_TYPE,
     NAME,
     NONE,
     READ_WRITE,
     UNKNOWN,
-    VALUES,
     Cell,
     Column,
     KindSpec,
@@ -270,7 +268,6 @@ NODE = KindSpec(
     complete=_complete_node,
     completes_status=True,
     brings_status=True,
-    lists={"spec.podCIDRs": VALUES, "status.addresses": BY_TYPE},
     field_labels={**labels_at("metadata.name"), "spec.unschedulable": text_at("spec.unschedulable", otherwise="false")},
     columns=(
         NAME,

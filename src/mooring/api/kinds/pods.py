@@ -232,4 +232,4 @@ POD = KindSpec(
     row_conditions=_finished,
 )
 
-BINDING = KindSpec("", "v1", "bindings", "Binding", verbs=POSTED, atomic_maps=("target",))
+BINDING = KindSpec("", "v1", "bindings", "Binding", verbs=POSTED)

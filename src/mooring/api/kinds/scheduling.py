@@ -176,7 +176,6 @@ POD_DISRUPTION_BUDGET = KindSpec(
     new_status={"disruptionsAllowed": 0, "currentHealthy": 0, "desiredHealthy": 0, "expectedPods": 0},
     has_generation=True,
     needs_version=True,
-    replaced_maps=("spec.selector",),
     columns=(
         NAME,
         Column("Min Available", lambda budget, _: str(at(budget, "spec.minAvailable", "N/A"))),

@@ -5,13 +5,11 @@ from collections.abc import Callable
 from mooring.api.json_objects import JsonObject, at
 from mooring.api.kind_spec import (
     AGE,
-    BY_NAME,
     NAME,
     UNSET,
     Cell,
     Column,
     KindSpec,
-    ListRule,
     Watch,
     count,
     field_cell,
@@ -129,7 +127,6 @@ CSI_NODE = KindSpec(
     watch=_WAKES,
     needs_version=True,
     status_keeps=("labels", "annotations", "finalizers", "ownerReferences"),
-    lists={"spec.drivers": BY_NAME, "status.storageHealth": BY_NAME},
     columns=(NAME, Column("Drivers", count("spec.drivers"), type="integer"), AGE),
 )
 
@@ -139,7 +136,6 @@ CSI_DRIVER = KindSpec(
     watch=_WAKES,
     has_generation=True,
     needs_version=True,
-    lists={"spec.volumeLifecycleModes": ListRule(None, ())},
 )
 
 CSI_STORAGE_CAPACITY = KindSpec(

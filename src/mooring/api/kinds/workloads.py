@@ -20,10 +20,8 @@ from mooring.api.kind_spec import (
     Cell,
     Column,
     KindSpec,
-    ListRule,
     Watch,
     ago,
-    by,
     conditions,
     count,
     field_cell,
@@ -89,7 +87,6 @@ SERVICE = KindSpec(
     complete=_complete_service,
     new_status={"loadBalancer": {}},
     returns_deleted=True,
-    lists={"spec.ports": by("port", "protocol")},
     field_labels={**OF_METADATA, **labels_at("spec.clusterIP", "spec.type")},
     columns=(
         *(NAME, Column("Type", field_cell("spec.type", "ClusterIP")), Column("Cluster-IP", _cluster_ip)),
@@ -293,7 +290,6 @@ JOB = KindSpec(
     has_generation=True,
     faults=job_faults,
     change_faults=job_changes,
-    lists={"status.conditions": ListRule("type", None)},
     columns=(
         *(NAME, Column("Status", _job_status), Column("Completions", _job_completions)),
         *(Column("Duration", _job_duration), AGE, *template_columns(POD_SPEC, "spec.selector")),

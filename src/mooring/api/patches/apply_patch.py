@@ -13,6 +13,7 @@ from operator import itemgetter
 from typing import Any
 
 from mooring.api import api_errors as errors
+from mooring.api.fields import ANYTHING
 from mooring.api.json_objects import MAX_OBJECT_BYTES, JsonObject, metadata_of
 from mooring.api.patches.json_patch import equal
 from mooring.api.patches.merge_keys import (
@@ -25,6 +26,7 @@ from mooring.api.patches.merge_keys import (
     compact,
     owners_of,
     path_text,
+    root_place,
     with_owners,
 )
 from mooring.api.structural_schema import Schema
@@ -144,7 +146,7 @@ def _checked(live: JsonObject | None, configuration: object, by: FieldWriter) ->
 def _telling(value: Any, place: MergePlace) -> Any:
     """A configuration without empty lists of items: they say nothing that could be owned or merged."""
     if isinstance(value, list) and place.is_keyed:
-        return [_telling(item, place) for item in value]
+        return [_telling(item, place.inside("")) for item in value]
     if not isinstance(value, dict):
         return value
     parts = {name: (_telling(part, place.at(name)), place.at(name)) for name, part in value.items()}
@@ -359,8 +361,8 @@ def _is_modified(old: Any, new: Any) -> bool:
 
 
 def _root(item: JsonObject, by: FieldWriter) -> MergePlace:
-    names = (str(item.get("kind", "")),)
-    return MergePlace(names) if by.schema is None else CustomPlace(names, schema=by.schema)
+    kind = str(item.get("kind", ""))
+    return root_place(kind, by.api_version) if by.schema is None else CustomPlace(ANYTHING, schema=by.schema)
 
 
 def _annotations(item: JsonObject) -> JsonObject:

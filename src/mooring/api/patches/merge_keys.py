@@ -1,25 +1,19 @@
-"""Which lists are merged and by which keys of their items, and which maps are one value: what types.go says in tags.
-
-Lists and maps are named by the end of the way that leads to them, as far as that is needed to tell them from others:
-here those that several kinds share, in the KindSpec of a kind its own. A list that is not named is replaced as a whole;
-a map that is not named is merged.
-"""
+"""Which lists are merged and by which keys of their items, and which maps are one value: a walk through an object beside
+the table of fields, which has what types.go says in tags."""
 
 import json
-from collections.abc import Iterable, Iterator, Set
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping, Set
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from sys import intern
 
 from mooring.api.api_errors import shortened
+from mooring.api.fields import ANYTHING, fields_of, is_list, is_map, is_type, merge_rules, part_of, type_of
 from mooring.api.json_objects import JsonObject, metadata_of
-from mooring.api.kind_spec import BY_NAME, BY_TYPE, VALUES, ListRule, by
-from mooring.api.kinds import SPECS
+from mooring.api.kind_spec import MergeRule
+from mooring.api.kinds import BY_KIND, SPECS
 from mooring.api.structural_schema import Schema
 from mooring.kit.shown_text import quoted
-from mooring.model.pod_spec import REQUIRED_TERMS
-
-Names = tuple[str, ...]
-"""The way to a field: the object's kind, then the fields; items of lists leave no trace."""
 
 Path = tuple[str, ...]
 """The way to a field with the keys that FieldsV1 nests: `f:name`, `k:{"name":"c"}` for an item, `v:"x"` for a value."""
@@ -29,130 +23,31 @@ DEEPEST = 64
 A path is as long as it is deep, so without a bound a short body that is nested a thousand times has a million keys.
 """
 
-
-REPLACED = ListRule()
-"""The rule of a list that is not named."""
+_METADATA = "meta.ObjectMeta"
+_BY_NAME = {spec.kind: spec for spec in reversed(SPECS)}
 KEY_DEFAULTS = {"protocol": "TCP"}
 """The values of keys that an item does not name."""
-
-
-_NAMED_ITEMS = (
-    *(
-        "spec.containers",
-        "spec.initContainers",
-        "spec.ephemeralContainers",
-        "env",
-        "spec.volumes",
-        "spec.schedulingGates",
-    ),
-    *("spec.evictionResponders", "spec.resourceClaims", "status.resourceClaimStatuses", "allocatedResourcesStatus"),
-)
-"""Lists of pods and their templates whose items have names."""
-_PORTS = ("containers.ports", "initContainers.ports", "ephemeralContainers.ports")
-
-_SETS = (
-    *("podPreemptionPolicy.disableResizePreemption", "nodeAllocatableResourceClaimStatuses.containers"),
-    *("bindMountOptions", "skipNodeOperations", "exitCodes.values", "onExitCodes.values"),
-    *("uncountedTerminatedPods.failed", "uncountedTerminatedPods.succeeded"),
-)
-"""Lists of plain values that only server-side apply merges."""
-
-_LISTS = {
-    **dict.fromkeys(_SETS, ListRule(None, ())),
-    "metadata.finalizers": VALUES,
-    "metadata.ownerReferences": by("uid", atomic_items=True),
-    "status.conditions": BY_TYPE,
-    # Pods and their templates
-    **dict.fromkeys(_NAMED_ITEMS, BY_NAME),
-    **dict.fromkeys(_PORTS, by("containerPort", "protocol")),
-    "volumeMounts": by("mountPath"),
-    "volumeDevices": by("devicePath"),
-    "resources.claims": ListRule(None, ("name",)),
-    "spec.imagePullSecrets": by("name", atomic_items=True),
-    "spec.hostAliases": by("ip"),
-    "spec.topologySpreadConstraints": by("topologyKey", "whenUnsatisfiable"),
-    "status.podIPs": by("ip"),
-    "status.nodeAllocatableResourceClaimStatuses": by("resourceClaimName"),
-    **dict.fromkeys(
-        ("nodeAllocatableResourceClaimStatuses.mapping", "nodeAllocatableResourceClaimStatuses.overhead"), BY_NAME
-    ),
-    "status.volumeHealth": ListRule(None, ("name",)),
-    **dict.fromkeys(("volumeHealth.healthConditions", "healthStatus.healthConditions"), by("status", "reason")),
-    "status.hostIPs": ListRule("ip", None),
-    "allocatedResourcesStatus.resources": ListRule(None, ("resourceID",)),
-    # Parts of single kinds that lie deeper than their KindSpecs can name
-    **dict.fromkeys(("podGroupTemplates", "compositePodGroupTemplates"), ListRule(None, ("name",))),
-    **dict.fromkeys(("podGroupTemplates.resourceClaims", "scheduling.resourceClaims"), BY_NAME),
-    # Parts of several kinds
-    "devices.conditions": ListRule(None, ("type",)),
-    "endpoints.addresses": ListRule(None, ()),
-}
-"""By the last names of the way, the rule of each list that several kinds have."""
-
-_ATOMIC_MAPS = (
-    *("nodeSelector", "spec.selector", "labelSelector", "namespaceSelector", "scopeSelector", "nodeTopology"),
-    *(f"nodeAffinity.{REQUIRED_TERMS}", "nodeAffinity.required"),
-    *("fieldRef", "resourceFieldRef", "configMapKeyRef", "secretKeyRef", "fileKeyRef", "secretRef"),
-    *("spec.dataSource", "podSelector", "metric.selector", "roleRef", "backend.resource", "defaultBackend.resource"),
-    *("service.port", "endpoints.targetRef"),
-)
-"""Maps that several kinds have and that server-side apply takes for one value."""
-
-
-def list_rule(names: Names) -> ListRule:
-    """The rule for the longest end of the way that a rule is known for."""
-    return _LIST_BOOK.get(names[-3:]) or _LIST_BOOK.get(names[-2:]) or _LIST_BOOK.get(names[-1:]) or REPLACED
-
-
-def is_atomic(names: Names) -> bool:
-    """Whether server-side apply takes the map for one value."""
-    return not _ATOMIC.isdisjoint((names[-3:], names[-2:], names[-1:]))
-
-
-def is_replaced(names: Names) -> bool:
-    """Whether a strategic merge patch replaces the map whole."""
-    return not _REPLACED.isdisjoint((names[-3:], names[-2:], names[-1:]))
-
-
-def _names(end: str, kind: str = "") -> Names:
-    return (kind, *end.split(".")) if kind else tuple(end.split("."))
-
-
-_LIST_BOOK: dict[Names, ListRule] = {_names(end): rule for end, rule in _LISTS.items()} | {
-    _names(end, spec.kind): rule for spec in SPECS for end, rule in spec.lists.items()
-}
-"""All rules, those of single kinds included, by the names that a way may end with (one, two or three of them)."""
-_ATOMIC: frozenset[Names] = frozenset(
-    [*map(_names, _ATOMIC_MAPS), *(_names(end, spec.kind) for spec in SPECS for end in spec.atomic_maps)]
-)
-_REPLACED: frozenset[Names] = frozenset(_names(end, spec.kind) for spec in SPECS for end in spec.replaced_maps)
+WHOLE = MergeRule()
+"""The rule of a field that has none: lists are replaced as a whole, maps are merged."""
 
 
 @dataclass(frozen=True, slots=True)
 class MergePlace:
-    """A place in an object: by names, for what is known of the type, and by path, for who owns it.
+    """A place in an object: by what it holds, for how that is merged, and by path, for who owns it.
 
     Keys of paths are interned: paths are compared and looked up by the thousand, and a key may be a megabyte long.
     """
 
-    names: Names
+    holds: str
+    """The type of the table of fields, or a list or map of it."""
     path: Path = ()
+    rule: MergeRule = WHOLE
     is_item: bool = False
 
     @property
     def is_keyed(self) -> bool:
         """Whether a list here has items of their own."""
-        return not self.is_item and self._apply_keys is not None
-
-    @property
-    def _apply_keys(self) -> tuple[str, ...] | None:
-        """The fields that identify an item of a list here; None: the list is one value."""
-        return list_rule(self.names).apply_keys
-
-    @property
-    def _is_atomic(self) -> bool:
-        """Whether a map here, or an item that is one, is one value."""
-        return list_rule(self.names).atomic_items if self.is_item else is_atomic(self.names)
+        return not self.is_item and self.rule.apply_keys is not None
 
     def _key_default(self, name: str) -> object:
         """The value of a key that an item does not name."""
@@ -164,9 +59,14 @@ class MergePlace:
 
     def inside(self, key: str) -> "MergePlace":
         """The place of the field, or of the item of a list, that a path has this key for."""
-        if key.startswith("f:"):
-            return MergePlace((*self.names, key[2:]), (*self.path, key))
-        return MergePlace(self.names, (*self.path, key), True)
+        path, holds, name = (*self.path, key), self.holds, ""
+        if is_list(holds) or is_map(holds):
+            part = owner = part_of(holds)
+        else:
+            owner, name = holds, key[2:]
+            known = fields_of(holds).get(name) if is_type(holds) else None
+            part = ANYTHING if known is None else known.holds
+        return MergePlace(part, path, merge_rules().get((owner, name), WHOLE), key[:2] != "f:")
 
     def parts(self, value: object) -> JsonObject | None:
         """The parts of a value, by the key that a path has for each; None for a value that is owned as a whole.
@@ -176,7 +76,7 @@ class MergePlace:
         if len(self.path) >= DEEPEST:
             return None
         if isinstance(value, dict):
-            return None if self._is_atomic else {intern(f"f:{name}"): part for name, part in value.items()}
+            return None if self.rule.is_atomic else {intern(f"f:{name}"): part for name, part in value.items()}
         if not isinstance(value, list) or not self.is_keyed:
             return None
         parts = {intern(key): item for item in value if (key := self.key(item)) is not None}
@@ -184,7 +84,7 @@ class MergePlace:
 
     def key(self, item: object) -> str | None:
         """The key that tells an item of this list from others; None if it has none."""
-        fields = self._apply_keys
+        fields = self.rule.apply_keys
         if not fields:
             return None if isinstance(item, dict | list | None) else f"v:{compact(item)}"
         if not isinstance(item, dict):
@@ -196,17 +96,9 @@ class MergePlace:
 
 @dataclass(frozen=True, slots=True)
 class CustomPlace(MergePlace):
-    """A place in an object of a custom kind: its schema has the rules, not the names. None: the schema does not have it."""
+    """A place in an object of a custom kind: its schema has the rules. None: the schema does not have it."""
 
     schema: Schema | None = None
-
-    @property
-    def _apply_keys(self) -> tuple[str, ...] | None:
-        return None if self.schema is None else self.schema.list_keys
-
-    @property
-    def _is_atomic(self) -> bool:
-        return self.schema is not None and self.schema.is_atomic
 
     def _key_default(self, name: str) -> object:
         items = None if self.schema is None else self.schema.items
@@ -217,11 +109,42 @@ class CustomPlace(MergePlace):
         """Metadata has the rules of all kinds."""
         if not key.startswith("f:"):
             items = None if self.schema is None else self.schema.items
-            return CustomPlace(self.names, (*self.path, key), True, items)
+            return CustomPlace(ANYTHING, (*self.path, key), _rule_of(items), True, items)
         if not self.path and key == "f:metadata":
-            return MergePlace((*self.names, "metadata"), (key,))
+            return MergePlace(_METADATA, (key,))
         part = None if self.schema is None else self.schema.at(key[2:])
-        return CustomPlace((*self.names, key[2:]), (*self.path, key), False, part)
+        return CustomPlace(ANYTHING, (*self.path, key), _rule_of(part), schema=part)
+
+
+def _rule_of(schema: Schema | None) -> MergeRule:
+    return WHOLE if schema is None else MergeRule(apply_keys=schema.list_keys, is_atomic=schema.is_atomic)
+
+
+@dataclass(frozen=True, slots=True)
+class NamedPlace(MergePlace):
+    """A place in an object of a kind that the table does not have: rules are by the names of the way (`KindSpec.lists`)."""
+
+    rules: Mapping[str, MergeRule] = field(default_factory=dict)
+    way: str = ""
+
+    def inside(self, key: str) -> MergePlace:
+        path = (*self.path, key)
+        if not key.startswith("f:"):
+            return NamedPlace(ANYTHING, path, WHOLE, True, self.rules, self.way)
+        if path == ("f:metadata",):
+            return MergePlace(_METADATA, path)
+        way = f"{self.way}.{key[2:]}".removeprefix(".")
+        return NamedPlace(ANYTHING, path, self.rules.get(way, WHOLE), False, self.rules, way)
+
+
+# Bounded, because clients name kinds that there are not.
+@lru_cache(maxsize=1024)
+def root_place(kind: str, api_version: str) -> MergePlace:
+    """The place of a whole object that is not of a custom kind. Without a version it is that of any version."""
+    resource = BY_KIND.get((api_version, kind)) or _BY_NAME.get(kind)
+    if resource is None or not is_type(type_of(resource)):
+        return NamedPlace(ANYTHING, rules={} if resource is None else resource.lists)
+    return MergePlace(type_of(resource))
 
 
 def compact(value: object) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 
 from mooring.api.api_errors import bad_request, shallow_enough, undecodable, unprocessable
 from mooring.api.json_objects import JsonObject
-from mooring.api.patches.merge_keys import Names, is_replaced, list_rule
+from mooring.api.patches.merge_keys import MergePlace, root_place
 
 PATCH = "$patch"
 """The key of a map that says whether to `replace`, `delete` or `merge` this map or item."""
@@ -39,7 +39,8 @@ def apply_strategic_merge_patch(document: JsonObject, patch: object) -> JsonObje
     if not isinstance(patch, dict):
         raise undecodable(patch, "value of type map[string]interface {}")
     with shallow_enough():
-        return _merged_map(document, patch, (str(document.get("kind", "")),))
+        root = root_place(str(document.get("kind", "")), str(document.get("apiVersion", "")))
+        return _merged_map(document, patch, root)
 
 
 @dataclass(slots=True)
@@ -85,7 +86,7 @@ def _list(value: object, otherwise: str) -> list[Any]:
 # ---- maps
 
 
-def _merged_map(original: JsonObject, patch: JsonObject, names: Names) -> JsonObject:
+def _merged_map(original: JsonObject, patch: JsonObject, place: MergePlace) -> JsonObject:
     """A map merged with the map of a patch, by its `$patch`. Order and deletions apply to what the merge left."""
     match patch.get(PATCH, "merge"):
         case "delete":
@@ -95,8 +96,8 @@ def _merged_map(original: JsonObject, patch: JsonObject, names: Names) -> JsonOb
         case "merge":  # what happens anyway; kube-apiserver refuses to be told
             fields = _fields(patch)
             result = _retained(original, fields)
-            _merge_values(result, fields, names)
-            _order_others(result, fields, names)
+            _merge_values(result, fields, place)
+            _order_others(result, fields, place)
             _delete_values(result, fields)
             return result
         case unknown:
@@ -113,32 +114,33 @@ def _retained(original: JsonObject, fields: _Fields) -> JsonObject:
     return {key: value for key, value in original.items() if key in retained}
 
 
-def _merge_values(result: JsonObject, fields: _Fields, names: Names) -> None:
+def _merge_values(result: JsonObject, fields: _Fields, place: MergePlace) -> None:
     """Each field of the patch into the result."""
     for key, value in fields.values.items():
-        merged = _merged(result.get(key), value, (*names, key), fields.orders.get(key))
+        merged = _merged(result.get(key), value, place, key, fields.orders.get(key))
         if merged is _DROPPED:
             result.pop(key, None)
         else:
             result[key] = merged
 
 
-def _merged(original: Any, value: Any, names: Names, order: list[Any] | None) -> Any:
+def _merged(original: Any, value: Any, around: MergePlace, key: str, order: list[Any] | None) -> Any:
     """One field; what has another type than before is replaced."""
     if value is None:
         return _DROPPED
     if isinstance(original, dict) and isinstance(value, dict):
-        return _cleaned_map(value) if is_replaced(names) else _merged_map(original, value, names)
+        place = around.at(key)
+        return _cleaned_map(value) if place.rule.is_replaced else _merged_map(original, value, place)
     if isinstance(value, list):
-        return _merged_list(original if isinstance(original, list) else None, value, names, order)
+        return _merged_list(original if isinstance(original, list) else None, value, around.at(key), order)
     return _cleaned(value)
 
 
-def _order_others(result: JsonObject, fields: _Fields, names: Names) -> None:
+def _order_others(result: JsonObject, fields: _Fields, place: MergePlace) -> None:
     """Lists of which the patch tells nothing but the order."""
     for key, order in fields.orders.items():
         current = result.get(key)
-        merge_key = list_rule((*names, key)).patch_key
+        merge_key = place.at(key).rule.patch_key
         if key not in fields.values and isinstance(current, list) and merge_key is not None:
             result[key] = _arranged(current, order, current, merge_key)
 
@@ -154,9 +156,9 @@ def _delete_values(result: JsonObject, fields: _Fields) -> None:
 # ---- lists
 
 
-def _merged_list(original: list[Any] | None, patch: list[Any], names: Names, order: list[Any] | None) -> list[Any]:
+def _merged_list(original: list[Any] | None, patch: list[Any], place: MergePlace, order: list[Any] | None) -> list[Any]:
     """A list merged by the rule for it: as a whole, item by item, or value by value; then put in order."""
-    key = list_rule(names).patch_key
+    key = place.rule.patch_key
     if key is None:
         return _cleaned_list(patch)
     _check_alike([*(original or ()), *patch])
@@ -167,34 +169,34 @@ def _merged_list(original: list[Any] | None, patch: list[Any], names: Names, ord
     elif any(isinstance(item, dict) and item.get(PATCH) == "replace" for item in patch):
         original = merged = _cleaned_list(patch)
     elif isinstance((original or patch or [None])[0], dict):
-        merged = _merged_items(original, patch, key, names)
+        merged = _merged_items(original, patch, key, place)
     else:
         merged = list({_text(value): value for value in [*original, *patch]}.values())
     wanted = order if order is not None else [item for item in patch if not _is_directive(item)]
     return _arranged(merged, wanted, original or [], key)
 
 
-def _merged_items(original: list[Any], patch: list[Any], key: str, names: Names) -> list[Any]:
+def _merged_items(original: list[Any], patch: list[Any], key: str, place: MergePlace) -> list[Any]:
     """Items of the patch go into the first item of the same identity, or to the end; a deletion takes all of them.
 
     The places of all identities are looked up once, so that a patch of every item of a long list takes linear time.
     """
-    result = list(original)
+    result, inside = list(original), place.inside("")
     places: dict[str, list[int]] = {}
     for i, known in enumerate(result):
         places.setdefault(_text(known.get(key)), []).append(i)
     for item in patch:
-        _merge_item(result, places, item, key, names)
+        _merge_item(result, places, item, key, inside)
     return [item for item in result if item is not _DROPPED]
 
 
-def _merge_item(result: list[Any], places: dict[str, list[int]], item: Any, key: str, names: Names) -> None:
+def _merge_item(result: list[Any], places: dict[str, list[int]], item: Any, key: str, inside: MergePlace) -> None:
     """`result` has _DROPPED where an item is deleted, so that the places of others stay true."""
     identity = _identity(item, key)
     found = places.get(identity)
     match item.get(PATCH):
         case None if found:
-            result[found[0]] = _merged_map(result[found[0]], item, names)
+            result[found[0]] = _merged_map(result[found[0]], item, inside)
         case None:
             places[identity] = [len(result)]
             result.append(_cleaned_map(item))

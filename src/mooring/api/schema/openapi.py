@@ -2,7 +2,7 @@
 for.
 
 kubectl explains kinds by the schemas, sees by the parameters of PATCH that the server
-validates fields, and `kubectl apply` merges by the rules that stand beside the fields: those of `merge_keys`. Documents
+validates fields, and `kubectl apply` merges by the rules that stand beside the fields. Documents
 are made once and shared: a caller must not change one.
 """
 
@@ -13,12 +13,7 @@ from typing import Any
 
 import msgspec
 
-from mooring.api.json_objects import JsonObject
-from mooring.api.kind_spec import KindSpec, ListRule
-from mooring.api.kinds import REQUESTS, RESOURCES
-from mooring.api.patches.merge_keys import Names, is_atomic, is_replaced, list_rule
-from mooring.api.schema.discovery import VERSION
-from mooring.api.schema.fields import (
+from mooring.api.fields import (
     ANYTHING,
     Field,
     core_of,
@@ -29,8 +24,13 @@ from mooring.api.schema.fields import (
     is_map,
     is_type,
     part_of,
+    table,
     type_of,
 )
+from mooring.api.json_objects import JsonObject
+from mooring.api.kind_spec import KindSpec
+from mooring.api.kinds import REQUESTS, RESOURCES
+from mooring.api.schema.discovery import VERSION
 
 ROOT = "/openapi/v3"
 
@@ -51,22 +51,6 @@ _NAMED_VALUES: dict[str, tuple[str, JsonObject]] = {
     ANYTHING: (f"{_MACHINERY}.runtime.RawExtension", {"type": "object"}),
 }
 """Plain values that have a schema of their own: what it is called, and what it says."""
-
-_RETAINED = frozenset(
-    (
-        *(("core.PodSpec", "volumes"), ("core.PodSpec", "resourceClaims")),
-        *(("core.PodStatus", "resourceClaimStatuses"), ("apps.DeploymentSpec", "strategy")),
-        *(
-            (f"scheduling-{version}.{name}", field)
-            for version in ("v1beta1", "v1alpha3")
-            for name, field in (
-                *(("PodGroupSpec", "resourceClaims"), ("PodGroupTemplate", "resourceClaims")),
-                ("PodGroupStatus", "resourceClaimStatuses"),
-            )
-        ),
-    )
-)
-"""Unions: when one of them is patched, fields that the patch does not name go, or two of its members would stay."""
 
 
 def index() -> JsonObject:
@@ -251,13 +235,14 @@ def _schema(name: str) -> JsonObject:
         "type": "object",
         "required": [field for field, held in fields.items() if held.is_required],
         "properties": {field: _property(name, field, held) for field, held in fields.items()},
+        **_extensions(name),
     }
     return {key: value for key, value in schema.items() if value}
 
 
 def _property(name: str, field: str, held: Field) -> JsonObject:
     """One field: what it holds, with the rules by which patches merge it."""
-    schema, rules = _value(held.holds), _merge_rules().get((name, field), {})
+    schema, rules = _value(held.holds), _extensions(name, field)
     said = descriptions().get((name, field))
     rules = {"description": said, **rules} if said else rules
     # Nothing may stand beside a reference.
@@ -279,57 +264,12 @@ def _reference(name: str) -> JsonObject:
     return {"$ref": f"#/components/schemas/{name}"}
 
 
-# ---- how fields are merged
-
-
-@cache
-def _merge_rules() -> dict[tuple[str, str], JsonObject]:
-    """By type and field. `merge_keys` goes by the way to a field, so all ways are gone; a test sees that they agree."""
-    found: dict[tuple[str, str], JsonObject] = {}
-    for name, field, way in ways():
-        if rules := merge_rules_of(name, field, way):
-            found[name, field] = rules
-    return found
-
-
-def ways() -> Iterator[tuple[str, str, Names]]:
-    """Each field of each type, with a way to it for each that `merge_keys` could tell apart."""
-    gone: set[tuple[str, Names]] = set()
-    for resource in RESOURCES.values():
-        yield from _ways(type_of(resource), (resource.kind,), gone)
-
-
-def _ways(name: str, way: Names, gone: set[tuple[str, Names]]) -> Iterator[tuple[str, str, Names]]:
-    """All ways into a type. `merge_keys` looks at the last three names, so a type that was reached by the same last two
-    is not entered again."""
-    if not is_type(name) or (name, way[-2:]) in gone:
-        return
-    gone.add((name, way[-2:]))
-    for field, held in fields_of(name).items():
-        yield name, field, (*way, field)
-        yield from _ways(core_of(held.holds), (*way, field), gone)
-
-
-def merge_rules_of(name: str, field: str, way: Names) -> JsonObject:
-    """The extensions by which clients merge one field."""
-    if is_list(fields_of(name)[field].holds):
-        rules = _list_rules(list_rule(way))
-    else:
-        rules = {"map-type": "atomic"} if is_atomic(way) else {}
-        rules |= {"patch-strategy": "replace"} if is_replaced(way) else {}
-    if (name, field) in _RETAINED:
-        rules["patch-strategy"] = ",".join(filter(None, (rules.get("patch-strategy"), "retainKeys")))
-    return {f"x-kubernetes-{rule}": value for rule, value in rules.items()}
-
-
-def _list_rules(rule: ListRule) -> dict[str, Any]:
-    """Server-side apply goes by list-type, strategic merge patches go by patch-strategy and patch-merge-key."""
-    rules: dict[str, Any] = {"list-type": "atomic" if rule.apply_keys is None else "set"}
-    if rule.apply_keys:
-        rules = {"list-type": "map", "list-map-keys": list(rule.apply_keys)}
-    if rule.patch_key:
-        rules["patch-merge-key"] = rule.patch_key
-    return rules if rule.patch_key is None else rules | {"patch-strategy": "merge"}
+def _extensions(name: str, field: str = "") -> JsonObject:
+    """The extensions by which clients merge a field or a type."""
+    return {
+        f"x-kubernetes-{rule}": value.split(",") if rule == "list-map-keys" else value
+        for rule, value in table().extensions.get((name, field), {}).items()
+    }
 
 
 # ---- OpenAPI v2, which older clients and generators ask for: the schemas and operations of v3, written as v2 wants them

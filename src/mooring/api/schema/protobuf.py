@@ -14,9 +14,9 @@ from typing import Any
 
 import msgspec
 
+from mooring.api.fields import SchemaPlace, fields_of, is_list, is_map, is_type, part_of, places_of, type_of
 from mooring.api.json_objects import JsonObject
 from mooring.api.kind_spec import KindSpec
-from mooring.api.schema.fields import SchemaPlace, fields_of, is_list, is_map, is_type, part_of, places_of, type_of
 from mooring.kit.clock import NS_PER_S, in_micros, in_seconds
 
 MAGIC = b"k8s\0"

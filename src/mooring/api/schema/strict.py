@@ -20,10 +20,10 @@ from typing import Any, NamedTuple
 import msgspec
 
 from mooring.api.api_errors import ApiError, Cause, bad_request, invalid, unexplained
+from mooring.api.fields import Field, Fields, fields_of, is_list, is_map, is_type, part_of, type_of
 from mooring.api.json_objects import JsonObject, metadata_of
 from mooring.api.kind_spec import KindSpec
-from mooring.api.patches.merge_keys import MergePlace, path_text
-from mooring.api.schema.fields import Field, Fields, fields_of, is_list, is_map, is_type, part_of, type_of
+from mooring.api.patches.merge_keys import MergePlace, path_text, root_place
 from mooring.api.schema.typed_values import conforms
 from mooring.api.structural_schema import Link, Step, known_part
 from mooring.kit.shown_text import quoted, shown
@@ -273,7 +273,7 @@ def _path(way: Iterable[Step]) -> str:
 def undeclared(resource: KindSpec, item: JsonObject) -> ApiError:
     """The refusal of what is applied with unknown fields. Parity: an error of the server, and never a warning."""
     if resource.schema is None:
-        paths = _undeclared(item, type_of(resource), MergePlace((resource.kind,)), None)
+        paths = _undeclared(item, root_place(resource.kind, resource.api_version), None)
         places = ("".join(map(str, _steps(path))) for path in paths)
     else:
         places = (f".{_path(fault.way)}" for fault in _faults_of(resource, item))
@@ -284,17 +284,18 @@ def undeclared(resource: KindSpec, item: JsonObject) -> ApiError:
     return unexplained(f"failed to create typed patch object ({name}; {kind}): {told}")
 
 
-def _undeclared(value: Any, holds: str, place: MergePlace, path: Link) -> Iterator[Link]:
+def _undeclared(value: Any, place: MergePlace, path: Link) -> Iterator[Link]:
     """The way to each unknown field, its steps as text. Items of lists are named by their merge key, or by number."""
+    holds = place.holds
     if isinstance(value, list) and is_list(holds):
         for i, item in enumerate(value):
             key = place.key(item) if place.is_keyed else None
             item_path = path_text((key,)) if key else f"[{i}]"
-            yield from _undeclared(item, part_of(holds), place.inside(""), (path, item_path))
+            yield from _undeclared(item, place.inside(""), (path, item_path))
     elif isinstance(value, dict) and (is_map(holds) or is_type(holds)):
-        known = fields_of(holds) if is_type(holds) else dict.fromkeys(value, Field(part_of(holds), False))
+        known = fields_of(holds) if is_type(holds) else value
         for name, inner in value.items():
             if name in known:
-                yield from _undeclared(inner, known[name].holds, place.at(name), (path, f".{name}"))
+                yield from _undeclared(inner, place.at(name), (path, f".{name}"))
             else:
                 yield (path, f".{name}")

@@ -16,8 +16,8 @@ from typing import Annotated, Any
 import msgspec
 
 from mooring.api.api_errors import bad_request
+from mooring.api.fields import ANYTHING, fields_of, is_list, is_map, is_type, part_of
 from mooring.api.json_objects import JsonObject
-from mooring.api.schema.fields import ANYTHING, fields_of, is_list, is_map, is_type, part_of
 from mooring.kit.shown_text import quoted
 from mooring.model.quantity import BAD_FORM, QuantityError, parse
 

@@ -15,12 +15,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from mooring.api.api_errors import Cause, field_invalid
+from mooring.api.fields import core_of, fields_of, is_type, type_of
 from mooring.api.json_objects import JsonObject, fill, value_at
 from mooring.api.kind_spec import KindSpec
 from mooring.api.kinds.custom_resources import CUSTOM_RESOURCE_DEFINITION
 from mooring.api.kinds.nodes import LIMIT_RANGE, NAMESPACE, RUNTIME_CLASS
 from mooring.api.kinds.scheduling import PRIORITY_CLASS
-from mooring.api.schema.fields import core_of, fields_of, is_type, type_of
 from mooring.apiserver.admission import object_meta
 from mooring.apiserver.admission.faults import (
     check_form,

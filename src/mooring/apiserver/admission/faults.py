@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from mooring.api import api_errors as errors
 from mooring.api.api_errors import Cause, field_forbidden, field_invalid, field_required, field_too_long
 from mooring.api.decode import decode_as
+from mooring.api.fields import type_of
 from mooring.api.json_objects import JsonObject, at
 from mooring.api.kind_spec import KindSpec
 from mooring.api.kinds.custom_resources import CUSTOM_RESOURCE_DEFINITION
@@ -18,7 +19,6 @@ from mooring.api.kinds.devices import DEVICE_CLASS, RESOURCE_CLAIM, RESOURCE_CLA
 from mooring.api.kinds.events import is_event
 from mooring.api.kinds.pods import POD
 from mooring.api.kinds.storage import PERSISTENT_VOLUME
-from mooring.api.schema.fields import type_of
 from mooring.api.schema.typed_values import check_typed
 from mooring.api.validate import validate
 from mooring.api.validation.pod_rules import check_pod_spec

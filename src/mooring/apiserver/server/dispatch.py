@@ -5,12 +5,12 @@ from collections.abc import Callable, Set
 from dataclasses import replace
 
 from mooring.api.api_errors import ApiError, method_not_allowed, no_such_resource
+from mooring.api.fields import type_of
 from mooring.api.json_objects import JsonObject
 from mooring.api.kinds import REQUESTS
 from mooring.api.kinds.pods import BINDING
 from mooring.api.schema import discovery, openapi
 from mooring.api.schema.discovery import IDENTITY_PATH, identity, prefix_of
-from mooring.api.schema.fields import type_of
 from mooring.api.schema.typed_values import check_typed
 from mooring.apiserver.resource_api import ResourceApi
 from mooring.apiserver.server import subresources, verbs

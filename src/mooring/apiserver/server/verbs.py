@@ -12,6 +12,7 @@ import msgspec
 from mooring.api import api_errors as errors
 from mooring.api.api_errors import ApiError, field_unsupported, invalid, unsupported_media_type
 from mooring.api.decode import decode
+from mooring.api.fields import ANYTHING, pruned, type_of
 from mooring.api.json_objects import (
     APPLY_PATCH,
     JSON_PATCH,
@@ -29,7 +30,6 @@ from mooring.api.patches.json_patch import apply_json_patch, apply_merge_patch
 from mooring.api.patches.merge_keys import compact
 from mooring.api.patches.strategic_merge import apply_strategic_merge_patch
 from mooring.api.schema import strict
-from mooring.api.schema.fields import ANYTHING, pruned, type_of
 from mooring.api.schema.typed_values import check_typed, conforms
 from mooring.api.selector_text import ObjectSelector, parse_selectors
 from mooring.api.validate import amount_warnings

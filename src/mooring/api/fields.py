@@ -10,7 +10,7 @@ from importlib.resources import files
 from typing import Any, NamedTuple
 
 from mooring.api.json_objects import JsonObject
-from mooring.api.kind_spec import KindSpec
+from mooring.api.kind_spec import KindSpec, MergeRule
 from mooring.api.structural_schema import known_part
 
 ANYTHING = "object"
@@ -52,6 +52,8 @@ class Table(NamedTuple):
     """By `package.Type`, without the fields that are in no message."""
     packages: dict[str, str]
     """The full name of each package: `core` is `io.k8s.api.core.v1`."""
+    extensions: dict[tuple[str, str], dict[str, str]]
+    """By type and field, how patches merge a value, in the words of OpenAPI; that of a type itself has an empty field."""
 
 
 def type_of(resource: KindSpec) -> str:
@@ -114,22 +116,30 @@ def core_of(holds: str) -> str:
 @cache
 def table() -> Table:
     """The table, read once."""
-    found = Table({}, {}, {})
-    package, fields, places = "", Fields(), Places()
+    found = Table({}, {}, {}, {})
+    package, owner, fields, places = "", "", Fields(), Places()
     for line in (files("mooring.api.schema") / "data" / "fields.txt").read_text().splitlines():
         if line.startswith(" "):
-            marked, holds, *place = line.split()
+            marked, holds, place, *words = line.split()
             name = marked.rstrip("!")
             fields[name] = Field(_absolute(holds, package), marked != name)
-            if place != ["-"]:
-                places[name] = _place(*place)
+            if place != "-":
+                places[name] = _place(place, "bytes" in words)
+            _add_extensions(found, owner, name, words)
         elif line.startswith("package "):
             _, package, full = line.split()
             found.packages[package] = full
         elif line and not line.startswith("#"):
-            fields = found.types[f"{package}.{line}"] = {}
-            places = found.places[f"{package}.{line}"] = {}
+            short, *words = line.split()
+            owner = f"{package}.{short}"
+            fields, places = found.types[owner], found.places[owner] = {}, {}
+            _add_extensions(found, owner, "", words)
     return found
+
+
+def _add_extensions(found: Table, owner: str, field: str, words: list[str]) -> None:
+    if extensions := dict(word.split("=") for word in words if "=" in word):
+        found.extensions[owner, field] = extensions
 
 
 def _absolute(holds: str, package: str) -> str:
@@ -138,9 +148,33 @@ def _absolute(holds: str, package: str) -> str:
     return holds.replace(name, f"{package}.{name}") if name[0].isupper() else holds
 
 
-def _place(marked: str, form: str = "") -> SchemaPlace:
+def _place(marked: str, is_bytes: bool) -> SchemaPlace:
     numbers = marked.rstrip("?")
-    return SchemaPlace(tuple(map(int, numbers.split("."))), marked != numbers, form == "bytes")
+    return SchemaPlace(tuple(map(int, numbers.split("."))), marked != numbers, is_bytes)
+
+
+@cache
+def merge_rules() -> dict[tuple[str, str], MergeRule]:
+    """How patches merge a value, by type and field, if there is a rule for it; that of a type itself has an empty field. A
+    field has the rule of its type unless it has one of its own."""
+    extensions = table().extensions
+    found = {key: _merge_rule(words) for key, words in extensions.items() if not key[1]}
+    for name, fields in table().types.items():
+        for field, held in fields.items():
+            if words := extensions.get((held.holds, ""), {}) | extensions.get((name, field), {}):
+                found[name, field] = _merge_rule(words)
+    return found
+
+
+def _merge_rule(extensions: dict[str, str]) -> MergeRule:
+    strategy, form = extensions.get("patch-strategy", ""), extensions.get("list-type", "")
+    keys = tuple(filter(None, extensions.get("list-map-keys", "").split(",")))
+    return MergeRule(
+        patch_key=extensions.get("patch-merge-key", "") if "merge" in strategy.split(",") else None,
+        apply_keys=keys if form in ("map", "set") else None,
+        is_atomic=extensions.get("map-type") == "atomic",
+        is_replaced=strategy == "replace",
+    )
 
 
 # ---- descriptions
