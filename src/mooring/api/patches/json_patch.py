@@ -79,13 +79,9 @@ def _apply(document: JsonObject, operations: list[JsonObject]) -> JsonObject:
             raise errors.unprocessable() from fault
     check_depth(patched.document)  # operations can move a part into another again and again
     if not isinstance(patched.document, dict):
-        raise _not_an_object(patched.document)
+        shown = json.dumps(patched.document, separators=(",", ":"))
+        raise errors.invalid("", "", [errors.field_invalid("patch", shown, "the patched document is not an object")])
     return patched.document
-
-
-def _not_an_object(result: object) -> errors.ApiError:
-    shown = json.dumps(result, separators=(",", ":"))
-    return errors.invalid("", "", [errors.field_invalid("patch", shown, "the patched document is not an object")])
 
 
 class _Patched:

@@ -50,7 +50,7 @@ def form_faults(resource: KindSpec, old: JsonObject, new: JsonObject) -> list[Ca
 
 def _template(resource: KindSpec, item: JsonObject) -> Iterator[Cause]:
     """The rules of pods for the pods that a workload will make: a fault shows at once, and not in an event."""
-    path = ".".join((*resource.pod_template, "spec"))
+    path = _spec_of_pods(resource)
     spec, problems = decode_as(PodSpec, at(item, path, {}))
     found = problems if spec is None else check_pod_spec(path, spec)
     yield from (problem.cause() for problem in found)

@@ -9,7 +9,9 @@ from collections.abc import Mapping
 
 from mooring.api.api_errors import ApiError, forbidden
 from mooring.api.json_objects import JsonObject
+from mooring.api.kind_spec import KindSpec
 from mooring.api.kinds.nodes import LIMIT_RANGE, NODE, RUNTIME_CLASS
+from mooring.api.kinds.pods import POD
 from mooring.api.kinds.scheduling import PRIORITY_CLASS
 from mooring.apiserver.admission.object_meta import Lookups, name_of
 from mooring.kit.shown_text import quoted
@@ -123,28 +125,38 @@ def class_priority(wanted: str, cluster: Lookups) -> rules.PodPriority | None:
 
 
 def set_priority(pod: JsonObject, cluster: Lookups) -> None:
-    """Give the pod the value and policy of its class. Raises 403 for a class that is missing, and for a pod that brings
-    others."""
-    spec = pod["spec"]
-    wanted = spec.get("priorityClassName", "")
-    given = class_priority(wanted, cluster)
+    """Give the pod the value and policy of its class. Raises 403 as `give_priority`."""
+    mismatch = (
+        "the integer value of priority ({}) must not be provided in pod spec; priority admission controller computed {} from "
+        "the given PriorityClass name"
+    )
+    give_priority(POD, pod, cluster, "pod", mismatch)
+
+
+def give_priority(
+    kind: KindSpec, item: JsonObject, cluster: Lookups, called: str, mismatch: str, has_policy: bool = True
+) -> None:
+    """Give a pod or a group the value of its class, and its policy unless `has_policy` is false. Raises 403 for a class that
+    is missing, and for an object that brings another value (`mismatch` is the text) or another policy."""
+    spec = item["spec"]
+    wanted = spec.get("priorityClassName") or ""
+    given, why = class_priority(wanted, cluster), ""
     if given is None:
-        raise _forbid(pod, f"no PriorityClass with name {wanted} was found")
+        why = f"no PriorityClass with name {wanted} was found"
+    elif spec.get("priority", given.value) != given.value:
+        why = mismatch.format(spec["priority"], given.value)
+    elif has_policy and spec.get("preemptionPolicy", given.policy) != given.policy:
+        why = (
+            f"the string value of PreemptionPolicy ({spec['preemptionPolicy']}) must not be provided in {called} spec; "
+            f"priority admission controller computed {given.policy} from the given PriorityClass name"
+        )
+    if given is None or why:
+        raise forbidden(kind.plural, name_of(item), why, kind.group)
+    spec["priority"] = given.value
     if given.class_name:
         spec["priorityClassName"] = given.class_name
-    if spec.get("priority", given.value) != given.value:
-        raise _forbid(
-            pod,
-            f"the integer value of priority ({spec['priority']}) must not be provided in pod spec; "
-            f"priority admission controller computed {given.value} from the given PriorityClass name",
-        )
-    if spec.get("preemptionPolicy", given.policy) != given.policy:
-        raise _forbid(
-            pod,
-            f"the string value of PreemptionPolicy ({spec['preemptionPolicy']}) must not be provided in pod spec; "
-            f"priority admission controller computed {given.policy} from the given PriorityClass name",
-        )
-    spec["priority"], spec["preemptionPolicy"] = given.value, given.policy
+    if has_policy:
+        spec["preemptionPolicy"] = given.policy
 
 
 def keep_priority(old: JsonObject, new: JsonObject) -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from ipaddress import IPv4Network
 from typing import Any
 
-from mooring.api.api_errors import ApiError, Cause, forbidden, internal_error
+from mooring.api.api_errors import Cause, internal_error
 from mooring.api.json_objects import JsonObject
 from mooring.api.kind_spec import KindSpec
 from mooring.api.kinds.custom_resources import CUSTOM_RESOURCE_DEFINITION, name_new_definition
@@ -21,8 +21,8 @@ from mooring.apiserver.admission.object_meta import Lookups, name_of
 from mooring.apiserver.admission.pod_plugins import (
     admit_pod,
     check_only_default,
-    class_priority,
     finish_pod,
+    give_priority,
     keep_priority,
 )
 from mooring.apiserver.admission.pod_updates import update_faults
@@ -47,39 +47,19 @@ def protect(group: JsonObject, cluster: Lookups) -> None:
 
 
 def _admit_priority(group: JsonObject, cluster: Lookups, kind: KindSpec, called: str) -> None:
-    """Give a new group the priority of its class, and its preemption policy. Raises 403 for a class that is missing, and for
-    a group that brings others.
+    """Give a new group the priority of its class, and its preemption policy where that gate is on. Raises 403.
 
     Parity: a policy that is not given is PreemptLowerPriority before the class is looked at, so that a class with the policy
     Never takes only groups that say so too.
     """
-    spec = group["spec"]
-    wanted = spec.get("priorityClassName") or ""
-    given = class_priority(wanted, cluster)
-    if given is None:
-        raise _forbid(kind, group, f"no PriorityClass with name {wanted} was found")
-    if spec.get("priority", given.value) != given.value:
-        raise _forbid(
-            *(kind, group),
-            f"priority set in the {called} ({spec['priority']}) must match the priority computed ({given.value}) based on "
-            "the priority class set in the spec",
-        )
-    spec["priority"] = given.value
-    if given.class_name:
-        spec["priorityClassName"] = given.class_name
-    if not cluster.gates.get(POLICY_GATE, False):
-        return
-    policy = spec.setdefault("preemptionPolicy", PREEMPT_LOWER_PRIORITY)
-    if policy != given.policy:
-        raise _forbid(
-            *(kind, group),
-            f"the string value of PreemptionPolicy ({policy}) must not be provided in {called} spec; "
-            f"priority admission controller computed {given.policy} from the given PriorityClass name",
-        )
-
-
-def _forbid(kind: KindSpec, group: JsonObject, why: str) -> ApiError:
-    return forbidden(kind.plural, name_of(group), why, kind.group)
+    mismatch = (
+        f"priority set in the {called} ({{}}) must match the priority computed ({{}}) based on the priority class set in the "
+        "spec"
+    )
+    has_policy = cluster.gates.get(POLICY_GATE, False)
+    if has_policy:
+        group["spec"].setdefault("preemptionPolicy", PREEMPT_LOWER_PRIORITY)
+    give_priority(kind, group, cluster, called, mismatch, has_policy)
 
 
 # ---- services

@@ -414,9 +414,8 @@ def _stop(pod: JsonObject, script: Script, moment: PodMoment) -> LifeStep:
 
 
 def _killed(pod: JsonObject, moment: PodMoment) -> JsonObject:
-    """The status of a deleted pod that finalizers keep: it has failed."""
-    held = pod["status"]
-    statuses = pod_statuses.killed(held.get("containerStatuses", ()), moment.now)
+    """The status of a pod whose containers are killed, such as a deleted one that finalizers keep: it has failed."""
+    statuses = pod_statuses.killed(pod["status"].get("containerStatuses", ()), moment.now)
     return _finished(pod, "Failed", statuses, moment)
 
 
@@ -437,9 +436,8 @@ def rejected(pod: JsonObject, reason: str, message: str, moment: PodMoment) -> J
 
 def _past_deadline(pod: JsonObject, moment: PodMoment) -> JsonObject:
     """The status of a pod that ran longer than activeDeadlineSeconds."""
-    statuses = pod_statuses.killed(pod["status"].get("containerStatuses", ()), moment.now)
     why = {"reason": "DeadlineExceeded", "message": "Pod was active on the node longer than the specified deadline"}
-    return _finished(pod, "Failed", statuses, moment) | why
+    return _killed(pod, moment) | why
 
 
 def _finished(pod: JsonObject, phase: str, statuses: list[JsonObject], moment: PodMoment) -> JsonObject:
