@@ -106,7 +106,7 @@ def _shown(value: str | list[str] | None) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
-def aggregated(faults: Sequence[str]) -> str:
+def aggregated(faults: Iterable[str]) -> str:
     """Several faults in the form of Go's aggregated errors: equal ones once, and one alone as it is."""
     distinct = list(dict.fromkeys(faults))
     return distinct[0] if len(distinct) == 1 else f"[{', '.join(distinct)}]"

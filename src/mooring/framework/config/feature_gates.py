@@ -9,7 +9,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import NamedTuple
 
-from mooring.framework.config.problems import aggregate
+from mooring.model.selectors import aggregated
 
 GATES_FILE = Path(__file__).with_name("gates.txt")
 """One gate a row. tools/upstream_tables.py writes it from upstream's files, and its first lines say what the columns are."""
@@ -150,7 +150,7 @@ def _check(chosen: Mapping[str, bool]) -> None:
             locked = str(gate.default).lower()
             faults.append(f"cannot set feature gate {name} to {str(value).lower()}, feature is locked to {locked}")
     if faults:
-        raise GateError(aggregate(faults))
+        raise GateError(aggregated(faults))
 
 
 def _of_stages(chosen: Mapping[str, bool]) -> dict[str, bool]:
@@ -169,7 +169,7 @@ def _check_needs(gates: Mapping[str, bool]) -> None:
         if (missing := _missing(name, gates))
     ]
     if faults:
-        raise GateError(aggregate(faults))
+        raise GateError(aggregated(faults))
 
 
 def _missing(name: str, gates: Mapping[str, bool]) -> list[str]:

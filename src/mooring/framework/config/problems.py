@@ -8,6 +8,7 @@ from typing import Any, Literal
 import msgspec
 
 from mooring.framework.config.durations import Duration
+from mooring.model.selectors import aggregated
 
 Stage = Literal["decode", "validate", "build"]
 """Where a configuration was refused; upstream's texts differ between these."""
@@ -24,13 +25,7 @@ class ConfigError(ValueError):
         self.stage: Stage = stage
         self.problems = list(problems)
         self.source = source
-        super().__init__(aggregate(self.problems))
-
-
-def aggregate(problems: Iterable[str]) -> str:
-    """One problem stands bare, several are bracketed, and equal ones appear once: upstream's NewAggregate."""
-    distinct = list(dict.fromkeys(problems))
-    return distinct[0] if len(distinct) == 1 else f"[{', '.join(distinct)}]"
+        super().__init__(aggregated(self.problems))
 
 
 def invalid(path: str, value: object, why: str) -> str:

@@ -22,10 +22,10 @@ from mooring.framework.config.args import (
     VolumeBindingArgs,
 )
 from mooring.framework.config.durations import Duration
-from mooring.framework.config.problems import aggregate, duplicate, forbidden, invalid, required, unsupported
+from mooring.framework.config.problems import duplicate, forbidden, invalid, required, unsupported
 from mooring.model.names import qualified_name_faults
 from mooring.model.pod_spec import NodeAffinitySpec, TopologySpreadConstraint
-from mooring.model.selectors import term_faults
+from mooring.model.selectors import aggregated, term_faults
 
 Gates = Mapping[str, bool]
 Check = Callable[[str, Any, Gates], Iterator[str]]
@@ -132,7 +132,7 @@ def check_fit_args(args: NodeResourcesFitArgs) -> None:
     """For NodeResourcesFit's constructor: raises ValueError with all that is wrong."""
     problems = list(_fit(args))
     if problems:
-        raise ValueError(aggregate(problems))
+        raise ValueError(aggregated(problems))
 
 
 def _fit(args: NodeResourcesFitArgs) -> Iterator[str]:
