@@ -125,7 +125,8 @@ def table() -> Table:
             fields[name] = Field(_absolute(holds, package), marked != name)
             if place != "-":
                 places[name] = _place(place, "bytes" in words)
-            _add_extensions(found, owner, name, words)
+            if words:
+                _add_extensions(found, owner, name, words)
         elif line.startswith("package "):
             _, package, full = line.split()
             found.packages[package] = full
