@@ -18,18 +18,8 @@ from mooring.model.meta import KubeObject
 from mooring.model.names import TOPOLOGY
 from mooring.model.pod import Pod
 from mooring.model.pod_spec import PodStatus
-from mooring.model.storage import (
-    PersistentVolume,
-    PersistentVolumeClaim,
-    PhaseStatus,
-    StorageClass,
-)
-from mooring.model.volumes import (
-    is_fully_bound,
-    is_kept_for,
-    kept_for,
-    selected_node,
-)
+from mooring.model.storage import PersistentVolume, PersistentVolumeClaim, PhaseStatus, StorageClass
+from mooring.model.volumes import is_fully_bound, is_kept_for, kept_for, selected_node
 from mooring.model.workloads import PodGroup
 from mooring.plugins.volumes.volume_choice import fitting_ranks
 from mooring.plugins.volumes.volume_claims import is_delayed

@@ -212,10 +212,7 @@ def _distinct(
 
 
 def _vary(
-    name: str,
-    config: KubeSchedulerConfiguration,
-    vary: Mapping[str, Sequence[Any]],
-    gates: Mapping[str, bool] | None,
+    name: str, config: KubeSchedulerConfiguration, vary: Mapping[str, Sequence[Any]], gates: Mapping[str, bool] | None
 ) -> Iterator[RunPlan]:
     """The runs of one configuration. Configurations are read anew, so that each value is checked as in a file."""
     for values in itertools.product(*vary.values()):

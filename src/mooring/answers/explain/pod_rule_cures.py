@@ -30,13 +30,7 @@ from mooring.framework.contract.points import Nomination
 from mooring.model.meta import LabelSelector
 from mooring.model.node import HARD_EFFECTS, Taint
 from mooring.model.pod import Pod
-from mooring.model.pod_spec import (
-    Affinity,
-    Container,
-    PodAffinityTerm,
-    Toleration,
-    TopologySpreadConstraint,
-)
+from mooring.model.pod_spec import Affinity, Container, PodAffinityTerm, Toleration, TopologySpreadConstraint
 from mooring.model.shape import collide
 
 # ---- Cures by asking less of the pods around: spread constraints, required pod affinity and anti-affinity, host

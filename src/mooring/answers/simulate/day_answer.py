@@ -39,9 +39,7 @@ from mooring.answers.simulate.simulation_tables import (
     span_table,
     wait_table,
 )
-from mooring.answers.simulate.simulation_tables import (
-    group_wait_table as group_wait_data_table,
-)
+from mooring.answers.simulate.simulation_tables import group_wait_table as group_wait_data_table
 from mooring.kit.words import count
 from mooring.model.quantity import show_bytes, show_percent
 from mooring.sim.day import DayReport, Waits

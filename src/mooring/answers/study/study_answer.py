@@ -139,11 +139,7 @@ class StudyAnswer(ClusterAnswer):
 
     def _names(self, plan: StudyPlan) -> tuple[str, str, str]:
         study = self.study
-        return (
-            study.clusters[plan.cluster].name,
-            study.workloads[plan.workload].name,
-            study.policy(plan.config),
-        )
+        return (study.clusters[plan.cluster].name, study.workloads[plan.workload].name, study.policy(plan.config))
 
     def summaries(self) -> list[MetricSummary]:
         """Each metric by cluster, workload, load and configuration, in the order of the study."""

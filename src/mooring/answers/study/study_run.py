@@ -162,12 +162,7 @@ class _Course:
     """Takes the metrics of a run on its way and at its end."""
 
     def __init__(
-        self,
-        inputs: StudyInputs,
-        plan: StudyPlan,
-        cluster: StudyCluster,
-        workload: StudyWorkload,
-        placing: OneByOne,
+        self, inputs: StudyInputs, plan: StudyPlan, cluster: StudyCluster, workload: StudyWorkload, placing: OneByOne
     ) -> None:
         self._inputs, self._plan, self._cluster, self._workload, self._placing = (
             inputs,

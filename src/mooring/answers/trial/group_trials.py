@@ -205,12 +205,7 @@ class GroupTrials:
         return self._simulated.cluster
 
     def attempt(
-        self,
-        edits: Sequence[Edit] = (),
-        group: AskedGroup | None = None,
-        *,
-        explain: bool = False,
-        keep: bool = False,
+        self, edits: Sequence[Edit] = (), group: AskedGroup | None = None, *, explain: bool = False, keep: bool = False
     ) -> GroupOutcome:
         """The outcome of the group once the edits are made; `group` has its pods in another form, or is another one.
 

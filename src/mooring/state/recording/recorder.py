@@ -309,12 +309,7 @@ class RunRecorder:
         self._templates.clear()
         lost, self._lost = self._lost, 0
         header = msgspec.structs.replace(
-            self._header,
-            run=self.files.run,
-            number=self._number,
-            begins=begins,
-            lost=lost,
-            started_ns=self._last_ns,
+            self._header, run=self.files.run, number=self._number, begins=begins, lost=lost, started_ns=self._last_ns
         )
         self.files.begin(header)
 
