@@ -83,8 +83,7 @@ class AskedGroup:
         assert self.declared is not None
         policy = msgspec.structs.replace(self.declared.spec.scheduling_policy, gang=GangPolicy(number))
         spec = msgspec.structs.replace(self.declared.spec, scheduling_policy=policy)
-        changed: PodGroup = msgspec.structs.replace(self.declared, spec=spec)
-        return changed
+        return msgspec.structs.replace(self.declared, spec=spec)
 
     def with_pods(self, forms: Mapping[str, Pod]) -> "AskedGroup":
         """The group with other forms of some of its pods, by key."""
