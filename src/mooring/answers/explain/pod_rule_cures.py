@@ -463,11 +463,4 @@ def priorities_above(patient: Patient, priority: int) -> list[int]:
 
 def with_priority(pod: Pod, priority: int) -> Pod:
     """A pod that may preempt: preemptionPolicy Never would make the priority useless."""
-    form = with_spec(pod, priority=priority, preemption_policy=PREEMPTS)
-    return (
-        form
-        if not form.status.nominated_node_name
-        else Pod(
-            metadata=form.metadata, spec=form.spec, status=msgspec.structs.replace(form.status, nominated_node_name="")
-        )
-    )
+    return with_spec(pod, priority=priority, preemption_policy=PREEMPTS).without_nomination()

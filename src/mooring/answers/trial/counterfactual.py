@@ -249,7 +249,7 @@ class Counterfactual(SchedulerView):
     @contextmanager
     def with_object(self, item: KubeObject) -> Iterator[None]:
         """The object is there meanwhile, instead of another of its name."""
-        before = self._same_name(item)
+        before = self.cluster.held(type(item), item.key)
         self.cluster.put(item)
         try:
             yield
@@ -260,12 +260,6 @@ class Counterfactual(SchedulerView):
                 self.cluster.nodes.remove_node(item.name)
             else:
                 self.cluster.remove(type(item), item.key)
-
-    def _same_name(self, item: KubeObject) -> KubeObject | None:
-        if not isinstance(item, Node):
-            return self.cluster.objects.get(type(item), {}).get(item.key)
-        row = self.cluster.nodes.row_book.get(item.name)
-        return None if row is None else self.cluster.nodes.nodes[row]
 
     def _make(self, edit: Edit, undo: ExitStack) -> None:
         match edit:
