@@ -21,7 +21,7 @@ from mooring.cli.options import (
     tell_gates,
 )
 from mooring.cli.recording_options import recording_limits
-from mooring.cli.refusal import refusals, refuse
+from mooring.cli.refusal import refusals, refuse, refuse_file
 from mooring.cli.terminal import tell
 from mooring.framework.config.durations import Duration
 from mooring.inputs.live_source import connection_to
@@ -83,7 +83,7 @@ def record(directory: Path, **given: Any) -> None:
     except ObserverError as fault:
         refuse(f"{settings.access.server}: {fault}")
     except OSError as fault:
-        refuse(f"{directory}: cannot be written: {fault.strerror or fault}")
+        refuse_file(directory, fault)
     _tell_end(recorder)
 
 

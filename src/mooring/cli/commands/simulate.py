@@ -35,7 +35,7 @@ from mooring.cli.answering import (
 )
 from mooring.cli.options import dashboard_port, file_option, idle_plugins, tie_break
 from mooring.cli.recording_options import RecordingFlags, recording_options, undeclared_annotations
-from mooring.cli.refusal import refusals, refuse, tracebacks
+from mooring.cli.refusal import refusals, refuse, refuse_file, tracebacks
 from mooring.cli.report import told_others, told_outcome, told_preemption, told_story
 from mooring.cli.terminal import Block, LateBar, tell, tell_blocks
 from mooring.framework.config.durations import parse_duration
@@ -335,15 +335,14 @@ def _stays(path: str | None) -> Iterator[StayFile | None]:
     try:
         file = os.fdopen(open_private(path, os.O_TRUNC), "w", encoding="utf-8", newline="")
     except (OSError, ValueError) as error:
-        reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
-        refuse(Problem("", f"cannot be written: {reason}", file=path))
+        refuse_file(path, error)
     try:
         with file:
             yield StayFile(file)
     except OSError as error:
         if error.filename is not None:
             raise  # this is about another file
-        refuse(Problem("", f"cannot be written: {error.strerror}", file=path))
+        refuse_file(path, error)
 
 
 # ---- what was asked about single pods
