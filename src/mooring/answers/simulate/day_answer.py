@@ -183,7 +183,7 @@ class DayAnswer(ClusterAnswer, DayReport):
 
     def data_tables(self) -> Mapping[str, DataTable]:
         return {
-            "waits": wait_table(self.waits, QUANTILES),
+            "waits": wait_table(self.waits),
             "spans": span_table(self.spans, self._resources()),
             "pods": placement_table(self.placements),
             "nodes": data_table({"node": str, "placed": int}, self.placed_on().items()),

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from msgspec.structs import astuple
 
 from mooring.answers.form.data_table import (
     Columns,
@@ -15,7 +16,7 @@ from mooring.answers.form.data_table import (
     share_column,
 )
 from mooring.answers.form.utilisation import FULLEST, GroupUse, pool_of, zone_of
-from mooring.answers.simulate.simulation_form import MeanUseForm
+from mooring.answers.simulate.simulation_form import QUANTILES, MeanUseForm, group_form, waits_form
 from mooring.model.node import Node
 from mooring.model.quantity import show_percent
 from mooring.sim.day import Waits
@@ -193,14 +194,7 @@ def group_table(groups: Iterable[GroupState]) -> DataTable:
         "waited_seconds": float,
         "message": str,
     }
-    rows = (
-        (
-            *(each.key, "placed" if each.is_placed else "pending", each.min_count),
-            *(len(each.nodes), each.placed_count, each.waited_s, each.message),
-        )
-        for each in groups
-    )
-    return data_table(columns, rows)
+    return data_table(columns, map(astuple, map(group_form, groups)))
 
 
 # ---- a day
@@ -213,14 +207,11 @@ def span_table(spans: Iterable[Span], resources: Sequence[str]) -> DataTable:
     return data_table({"from_seconds": float, **shares, "waiting_pods": float}, rows)
 
 
-def wait_table(waits: Iterable[Waits], quantiles: Mapping[str, float]) -> DataTable:
+def wait_table(waits: Iterable[Waits]) -> DataTable:
     """A row for each priority, the highest first."""
-    times = {f"{name}_seconds": float for name in quantiles}
-    rows = (
-        (each.priority, each.placed, *map(each.quantile_s, quantiles.values()), each.pending, each.preempted)
-        for each in waits
-    )
-    return data_table({"priority": int, "placed": int, **times, "pending": int, "preempted": int}, rows)
+    times = {f"{name}_seconds": float for name in QUANTILES}
+    columns: Columns = {"priority": int, "placed": int, **times, "pending": int, "preempted": int}
+    return data_table(columns, map(astuple, map(waits_form, waits)))
 
 
 def mean_table(kind: str, groups: Mapping[str, MeanUse]) -> DataTable:
