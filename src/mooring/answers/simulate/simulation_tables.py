@@ -18,7 +18,6 @@ from mooring.answers.form.data_table import (
 from mooring.answers.form.utilisation import FULLEST, GroupUse, pool_of, zone_of
 from mooring.answers.simulate.simulation_form import QUANTILES, MeanUseForm, group_form, waits_form
 from mooring.model.node import Node
-from mooring.model.quantity import show_percent
 from mooring.sim.day import Waits
 from mooring.sim.gauge import MAIN, NodeMeans, Span
 from mooring.sim.results import FailureReason, Fate, GroupState, GroupWait, NodeUse, PodResult, SimulatedEviction
@@ -27,30 +26,12 @@ from mooring.sim.results import FailureReason, Fate, GroupState, GroupWait, Node
 
 
 @dataclass(frozen=True, slots=True)
-class MeanUse:
-    """A zone, a pool or a node, over the time of a simulation."""
-
-    nodes: int
-    placed: int
-    """How many pods were bound to its nodes."""
-    shares: Mapping[str, float | None]
-    """By resource: the requested share of what is allocatable; None where there is nothing of it."""
-
-    def told_share(self, resource: str) -> str:
-        return show_percent(self.shares.get(resource))
-
-    def named(self, name: str) -> MeanUseForm:
-        """The published form of a group."""
-        return MeanUseForm(name, self.nodes, self.placed, self.shares)
-
-
-@dataclass(frozen=True, slots=True)
 class MeanUses:
     """The means in groups, by name."""
 
-    zones: Mapping[str, MeanUse]
-    pools: Mapping[str, MeanUse]
-    fullest: Mapping[str, MeanUse]
+    zones: Mapping[str, MeanUseForm]
+    pools: Mapping[str, MeanUseForm]
+    fullest: Mapping[str, MeanUseForm]
     """The nodes with the largest share of cpu or memory, the fullest first."""
 
 
@@ -69,7 +50,7 @@ def mean_uses(means: NodeMeans | None, placed: Mapping[str, int], nodes: Iterabl
     return MeanUses(zones, pools, {means.names[i]: by_name[means.names[i]] for i in fullest})
 
 
-def _grouped(means: NodeMeans, placed: Mapping[str, int], groups: Sequence[str]) -> dict[str, MeanUse]:
+def _grouped(means: NodeMeans, placed: Mapping[str, int], groups: Sequence[str]) -> dict[str, MeanUseForm]:
     """The sums of each group, by name; nodes with an empty name are in none."""
     names = sorted({*groups} - {""})
     number_of = {name: i for i, name in enumerate(names)}
@@ -87,7 +68,7 @@ def _grouped(means: NodeMeans, placed: Mapping[str, int], groups: Sequence[str])
             resource: requested[place][i] / allocatable[place][i] if allocatable[place][i] else None
             for place, resource in enumerate(MAIN)
         }
-        found[name] = MeanUse(sizes[i], round(counts[i]), shares)
+        found[name] = MeanUseForm(name, sizes[i], round(counts[i]), shares)
     return found
 
 
@@ -214,7 +195,7 @@ def wait_table(waits: Iterable[Waits]) -> DataTable:
     return data_table(columns, map(astuple, map(waits_form, waits)))
 
 
-def mean_table(kind: str, groups: Mapping[str, MeanUse]) -> DataTable:
+def mean_table(kind: str, groups: Mapping[str, MeanUseForm]) -> DataTable:
     """A row for each zone or pool, with means over the day."""
     rows = (
         (name, use.nodes, use.placed, *(percent_of(use.shares.get(each)) for each in MAIN))
