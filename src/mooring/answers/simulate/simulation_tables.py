@@ -15,7 +15,7 @@ from mooring.answers.form.data_table import (
     percent_of,
     share_column,
 )
-from mooring.answers.form.utilisation import FULLEST, GroupUse, pool_of, zone_of
+from mooring.answers.form.utilisation import FULLEST, GroupUse, pool_of, sums_by_group, zone_of
 from mooring.answers.simulate.simulation_form import QUANTILES, MeanUseForm, group_form, waits_form
 from mooring.model.node import Node
 from mooring.sim.day import Waits
@@ -52,23 +52,13 @@ def mean_uses(means: NodeMeans | None, placed: Mapping[str, int], nodes: Iterabl
 
 def _grouped(means: NodeMeans, placed: Mapping[str, int], groups: Sequence[str]) -> dict[str, MeanUseForm]:
     """The sums of each group, by name; nodes with an empty name are in none."""
-    names = sorted({*groups} - {""})
-    number_of = {name: i for i, name in enumerate(names)}
-    numbers = np.array([number_of.get(group, len(names)) for group in groups], np.int64)
-    size = len(names) + 1
-    sizes = np.bincount(numbers, minlength=size).tolist()
-    counts = np.bincount(numbers, [placed.get(name, 0) for name in means.names], size).tolist()
-    requested, allocatable = (
-        [np.bincount(numbers, column, size).tolist() for column in matrix]
-        for matrix in (means.requested, means.allocatable)
-    )
+    bound = np.array([placed.get(name, 0) for name in means.names], np.float64)
+    columns = (np.ones(len(groups)), bound, *means.requested, *means.allocatable)
     found = {}
-    for i, name in enumerate(names):
-        shares = {
-            resource: requested[place][i] / allocatable[place][i] if allocatable[place][i] else None
-            for place, resource in enumerate(MAIN)
-        }
-        found[name] = MeanUseForm(name, sizes[i], round(counts[i]), shares)
+    for name, (nodes, count, *amounts) in sums_by_group(groups, columns).items():
+        pairs = zip(MAIN, amounts[: len(MAIN)], amounts[len(MAIN) :], strict=True)
+        shares = {resource: held / room if room else None for resource, held, room in pairs}
+        found[name] = MeanUseForm(name, round(nodes), round(count), shares)
     return found
 
 
