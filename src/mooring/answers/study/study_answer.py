@@ -139,8 +139,7 @@ class StudyAnswer(ClusterAnswer):
         return zip(self.plans, self.results, strict=True)
 
     def _names(self, plan: StudyPlan) -> tuple[str, str, str]:
-        study = self.study
-        return (study.clusters[plan.cluster].name, study.workloads[plan.workload].name, study.policy(plan.config))
+        return self.study.names(plan.cluster, plan.workload, plan.config)
 
     def summaries(self) -> list[MetricSummary]:
         """Each metric by cluster, workload, load and configuration, in the order of the study."""
@@ -153,15 +152,8 @@ class StudyAnswer(ClusterAnswer):
         study = self.study
         return [
             MetricSummary(
-                study.clusters[cluster].name,
-                study.workloads[workload].name,
-                study.policy(config),
-                load,
-                metric,
-                by_seed,
-                by_config.get(0, {}),
-                config == 0,
-                config is None,
+                *(*study.names(cluster, workload, config), load, metric),
+                *(by_seed, by_config.get(0, {}), config == 0, config is None),
             )
             for (cluster, workload, load, metric), by_config in values.items()
             for config in (*range(len(study.configurations)), None)

@@ -132,10 +132,8 @@ def _studied(
     asked: FilteringCluster,
     fragmented: Any,
 ) -> StudiedRun:
-    study = inputs.study
-    names = (study.clusters[plan.cluster].name, study.workloads[plan.workload].name)
-    config = study.policy(plan.config)
-    return StudiedRun(*names, config, plan.seed, plan.load, figures, placements, asked.cluster, fragmented)
+    names = inputs.study.names(plan.cluster, plan.workload, plan.config)
+    return StudiedRun(*names, plan.seed, plan.load, figures, placements, asked.cluster, fragmented)
 
 
 # ---- pods one by one
