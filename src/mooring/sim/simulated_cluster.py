@@ -34,7 +34,7 @@ from mooring.scheduler.scheduler import Scheduler
 from mooring.scheduler.ties import TieRule, tie_break_of
 from mooring.sim.controllers import ClaimController, VolumeController
 from mooring.sim.results import FailureCounter, Fate, SimulatedEviction, Stories
-from mooring.state.recording.recorder import RecordingSettings, RunRecorder, record_run, scheduler_header
+from mooring.state.recording.recorder import RecordingSettings, RunRecorder, scheduler_header
 from mooring.state.scheduler_assembly import Recorder, build_scheduler
 
 
@@ -50,7 +50,7 @@ class SimulationRecording:
         settings = self._settings
         header = scheduler_header(config, self._gates, started_ns, settings.version, settings.annotations)
         header.tie_break, header.seed = ("seed", ties) if isinstance(ties, int) else (ties or "name", 0)
-        self._recorder = record_run(settings.directory, header, settings.limits)
+        self._recorder = RunRecorder(settings.directory, header, settings.limits)
         return self._recorder
 
     def close(self) -> None:
