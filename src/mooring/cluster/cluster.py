@@ -195,13 +195,6 @@ class Cluster:
         """The PodGroup of this namespace and name; None while it does not exist."""
         return cast("PodGroup | None", self.objects[PodGroup].get(key))
 
-    def held(self, kind: type[KubeObject], key: str) -> KubeObject | None:
-        """The object of any kind but pods with this key; None if the cluster has none."""
-        if kind is Node:
-            row = self.nodes.row_book.get(key)
-            return None if row is None else self.nodes.nodes[row]
-        return self.objects[kind].get(key)
-
     def in_namespace(self, kind: type[KubeObject], namespace: str) -> Iterable[KubeObject]:
         """All objects of a kind in a namespace. A pass over all objects: for kinds of which there are few."""
         return (item for item in self.objects[kind].values() if item.namespace == namespace)
@@ -246,3 +239,11 @@ class Cluster:
         other.__dict__.update(self.__dict__)
         other.nodes = self.nodes.fork()
         return other
+
+
+def object_in(cluster: Cluster, kind: type[KubeObject], key: str) -> KubeObject | None:
+    """The object of any kind but pods with this key; None if the cluster has none."""
+    if kind is Node:
+        row = cluster.nodes.row_book.get(key)
+        return None if row is None else cluster.nodes.nodes[row]
+    return cluster.objects[kind].get(key)

@@ -408,7 +408,7 @@ def run_to_end(work: Coroutine[Any, Any, T]) -> T:
 async def asked_live(
     connection: ConnectionSettings, ask: Callable[[LiveClient], Awaitable[T]], time_limit_s: float | None = None
 ) -> T:
-    """What is asked with a client of the API server. Raises LiveSourceError for all that goes wrong between them."""
+    """Ask something with a client of the API server. Raises LiveSourceError for all that goes wrong between them."""
     try:
         async with asyncio.timeout(time_limit_s), ApiClient(connection, "mooring-answers") as client:
             return await ask(client)

@@ -107,10 +107,6 @@ class Pod(KubeObject, dict=True, gc=True):
         a status."""
         return self._next(Pod(metadata=self.metadata, spec=self.spec, status=status))
 
-    def without_nomination(self) -> "Pod":
-        """The pod as it is if no node is promised to it."""
-        return self.with_status(msgspec.structs.replace(self.status, nominated_node_name=""))
-
     def with_version(self, resource_version: str) -> "Pod":
         metadata = msgspec.structs.replace(self.metadata, resource_version=resource_version)
         return self._next(Pod(metadata=metadata, spec=self.spec, status=self.status))
@@ -220,3 +216,8 @@ def _resources_in_force(status: PodStatus) -> list[ContainerStatus]:
 
 def _pending_resizes(status: PodStatus) -> list[Condition]:
     return [condition for condition in status.conditions or () if condition.type == "PodResizePending"]
+
+
+def without_nomination(pod: Pod) -> Pod:
+    """The pod as it is if no node is promised to it."""
+    return pod.with_status(_replace(pod.status, nominated_node_name=""))

@@ -29,7 +29,7 @@ from mooring.cluster.nodes.table import NodeTable
 from mooring.framework.contract.points import Nomination
 from mooring.model.meta import LabelSelector
 from mooring.model.node import HARD_EFFECTS, Taint
-from mooring.model.pod import Pod
+from mooring.model.pod import Pod, without_nomination
 from mooring.model.pod_spec import Affinity, Container, PodAffinityTerm, Toleration, TopologySpreadConstraint
 from mooring.model.shape import collide
 
@@ -463,4 +463,4 @@ def priorities_above(patient: Patient, priority: int) -> list[int]:
 
 def with_priority(pod: Pod, priority: int) -> Pod:
     """A pod that may preempt: preemptionPolicy Never would make the priority useless."""
-    return with_spec(pod, priority=priority, preemption_policy=PREEMPTS).without_nomination()
+    return without_nomination(with_spec(pod, priority=priority, preemption_policy=PREEMPTS))

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import msgspec
 
 from mooring.api.validation.problem import Problem
-from mooring.cluster.cluster import Cluster
+from mooring.cluster.cluster import Cluster, object_in
 from mooring.cluster.columns.kernels import Mask
 from mooring.cluster.nodes.table import ClusterError
 from mooring.framework.attempts.runner import Runner
@@ -249,7 +249,7 @@ class Counterfactual(SchedulerView):
     @contextmanager
     def with_object(self, item: KubeObject) -> Iterator[None]:
         """The object is there meanwhile, instead of another of its name."""
-        before = self.cluster.held(type(item), item.key)
+        before = object_in(self.cluster, type(item), item.key)
         self.cluster.put(item)
         try:
             yield

@@ -6,6 +6,7 @@ mending, because time has passed since the comparison. What has become right mea
 
 from collections.abc import Callable, Iterable, Mapping
 
+from mooring.cluster.cluster import object_in
 from mooring.framework.contract.events import ASSIGNED_POD_DELETE
 from mooring.model.devices import ResourceClaim
 from mooring.model.meta import KubeObject
@@ -56,7 +57,7 @@ def _object(running: Scheduler, fresh: Scheduler, difference: StateDifference) -
         _pod(running, fresh, difference)
     else:
         about, key = difference.about, difference.name
-        _hand(running, running.cluster.held(about, key), fresh.cluster.held(about, key))
+        _hand(running, object_in(running.cluster, about, key), object_in(fresh.cluster, about, key))
 
 
 def _hand(running: Scheduler, old: KubeObject | None, new: KubeObject | None) -> None:
