@@ -27,7 +27,7 @@ from mooring.scheduler import scheduler as scheduler_module
 from mooring.scheduler.core import Core
 from mooring.scheduler.inputs import BindAnswered, Input, ObjectAdded, ObjectRemoved, ObjectUpdated
 from mooring.scheduler.scheduler import Scheduler
-from mooring.state.recording.recorder import record_run, scheduler_header
+from mooring.state.recording.recorder import RunRecorder, scheduler_header
 from mooring.state.scheduler_assembly import Recorder, build_scheduler
 
 Step = tuple[Input | None, list[Intent]]
@@ -107,7 +107,7 @@ def measure(pods: int, runs: int, is_short: bool) -> dict[str, Any]:
     for _ in range(runs):
         plain.append(show(steps, pods, None))
         with tempfile.TemporaryDirectory() as folder:
-            recorder = record_run(Path(folder), scheduler_header(config.default(), {}, time.time_ns()))
+            recorder = RunRecorder(Path(folder), scheduler_header(config.default(), {}, time.time_ns()))
             recorded.append(show(steps, pods, recorder))
             recorder.close()
             sizes.append(recorder.figures.bytes / pods)

@@ -15,7 +15,7 @@ from mooring.scheduler.decide import DecideOptions
 from mooring.scheduler.inputs import Input, ObjectAdded, ObjectRemoved, ObjectUpdated
 from mooring.scheduler.scheduler import Scheduler
 from mooring.scheduler.ties import by_seed
-from mooring.state.recording.recorder import ObserverRecorder, observe_run, record_run, scheduler_header
+from mooring.state.recording.recorder import ObserverRecorder, RunRecorder, scheduler_header
 from mooring.state.recording.run_files import RecordingLimits
 from mooring.state.recording.segment_file import SegmentHeader
 from mooring.state.scheduler_assembly import Recorder, build_scheduler
@@ -81,7 +81,7 @@ def an_observer(
     clock: Clock | None = None,
     limits: RecordingLimits | None = None,
 ) -> ObserverRecorder:
-    return observe_run(directory, a_header(config), clock or VirtualClock(START_NS), lambda: known, limits)
+    return ObserverRecorder(directory, a_header(config), clock or VirtualClock(START_NS), lambda: known, limits)
 
 
 class ListedChanges:
@@ -125,7 +125,7 @@ def schedule_all(
     """Record a simulated scheduler that places the pending pods. Returns how many pods have a node in the end."""
     config, clock = config or configuration.default(), VirtualClock(START_NS)
     observer = an_observer(directory, (), config, clock, limits) if is_observed else None
-    run = None if is_observed else record_run(directory, a_header(config), limits)
+    run = None if is_observed else RunRecorder(directory, a_header(config), limits)
     recorder: Recorder = WatchedSteps(observer) if observer is not None else run  # type: ignore[assignment]
     scheduler = build_scheduler(config, clock, None, DecideOptions(by_seed), recorder=recorder)
     driver = Driver(clock, scheduler, with_versions=True)

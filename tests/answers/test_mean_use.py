@@ -4,7 +4,8 @@ import numpy as np
 
 from build import a_node
 from mooring.answers.form.utilisation import POOL_LABELS
-from mooring.answers.simulate.simulation_tables import MeanUse, MeanUses, mean_uses
+from mooring.answers.simulate.simulation_form import MeanUseForm
+from mooring.answers.simulate.simulation_tables import MeanUses, mean_uses
 from mooring.sim.gauge import NodeMeans
 
 ZONE = "topology.kubernetes.io/zone"
@@ -19,14 +20,14 @@ MEANS = NodeMeans(
 
 def test_zones_and_pools_have_the_shares_of_all_their_nodes() -> None:
     uses = mean_uses(MEANS, {"n0": 3, "n1": 2, "n2": 7}, NODES)
-    assert uses.zones == {"a": MeanUse(2, 5, {"cpu": 3 / 8, "memory": 0.0})}
-    assert uses.pools == {"big": MeanUse(1, 2, {"cpu": 0.5, "memory": None})}
+    assert uses.zones == {"a": MeanUseForm("a", 2, 5, {"cpu": 3 / 8, "memory": 0.0})}
+    assert uses.pools == {"big": MeanUseForm("big", 1, 2, {"cpu": 0.5, "memory": None})}
 
 
 def test_the_fullest_nodes_come_first_and_what_is_missing_is_no_share() -> None:
     fullest = mean_uses(MEANS, {"n2": 7}, NODES).fullest
     assert [*fullest] == ["n2", "gone", "n1", "n0"], "where nothing is allocatable, a unit stands for it"
-    assert fullest["n2"] == MeanUse(1, 7, {"cpu": 1.0, "memory": None})
+    assert fullest["n2"] == MeanUseForm("n2", 1, 7, {"cpu": 1.0, "memory": None})
     assert fullest["gone"].shares == {"cpu": None, "memory": None}
 
 
@@ -42,9 +43,9 @@ def test_a_day_without_means_has_no_groups() -> None:
 
 
 def test_shares_are_shown_in_percent_and_as_data() -> None:
-    use = MeanUse(2, 5, {"cpu": 0.375, "memory": None})
+    use = MeanUseForm("a", 2, 5, {"cpu": 0.375, "memory": None})
     assert (use.told_share("cpu"), use.told_share("memory"), use.told_share("gpu")) == ("37.5%", "-", "-")
-    assert use.named("a").content() == {
+    assert use.content() == {
         "name": "a",
         "nodes": 2,
         "placed": 5,

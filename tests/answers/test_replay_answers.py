@@ -25,7 +25,7 @@ from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
 from mooring.scheduler.ties import TieRule
 from mooring.sim.simulated_cluster import SimulatedCluster
-from mooring.state.recording.recorder import RunRecorder, record_run, scheduler_header
+from mooring.state.recording.recorder import RunRecorder, scheduler_header
 from mooring.state.recording.run_files import RecordingLimits
 from mooring.state.recording.run_reading import runs_in
 from mooring.state.recording.segment_file import RecordingError
@@ -88,7 +88,7 @@ def record(
 
     def begin(used: KubeSchedulerConfiguration, started_ns: int, ties: TieRule) -> RunRecorder:
         header = msgspec.structs.replace(scheduler_header(said or used, None, started_ns), tie_break="name")
-        recorders.append(record_run(directory, header, RecordingLimits(interval_s=5, drops=False)))
+        recorders.append(RunRecorder(directory, header, RecordingLimits(interval_s=5, drops=False)))
         return recorders[0]
 
     there = objects if objects is not None else [a_node("a", cpu="4"), a_node("b", cpu="4"), a_node("c", cpu="4")]

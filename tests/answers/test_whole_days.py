@@ -9,13 +9,15 @@ from build import a_pod
 from mooring.answers.form.answer import AnswerTable
 from mooring.answers.form.report_parts import BarPlot, CurvePlot, Unit
 from mooring.answers.simulate.day_answer import DayAnswer
-from mooring.answers.simulate.simulation_tables import MeanUse, MeanUses
+from mooring.answers.simulate.simulation_form import MeanUseForm
+from mooring.answers.simulate.simulation_tables import MeanUses
 from mooring.sim.day import Waits
 from mooring.sim.gauge import Span
 from mooring.sim.results import FailureReason, GroupWait, Moment, SimulatedEviction, Story
 
 GPU, TPU = "example.com/gpu", "example.com/tpu"
-HALF, NONE = MeanUse(2, 4, {"cpu": 0.5, "memory": None}), MeanUse(1, 0, {"cpu": 0.0, "memory": 0.25})
+HALF = {name: MeanUseForm(name, 2, 4, {"cpu": 0.5, "memory": None}) for name in ("x", "p", "n1")}
+NONE = MeanUseForm("y", 1, 0, {"cpu": 0.0, "memory": 0.25})
 DAY = DayAnswer(
     simulated_s=7200.0,
     arrived=10,
@@ -41,7 +43,7 @@ DAY = DayAnswer(
     groups=[GroupWait("ns/gang", 2, 60.0)],
     parts_s={"decide": 3.0, "bind": 1.00000049},
     peak_bytes=3 << 20,
-    mean_uses=MeanUses({"x": HALF, "y": NONE}, {"p": HALF}, {"n1": HALF}),
+    mean_uses=MeanUses({"x": HALF["x"], "y": NONE}, {"p": HALF["p"]}, {"n1": HALF["n1"]}),
     took_s=1.23456,
 )
 EMPTY = DayAnswer(

@@ -35,7 +35,7 @@ from mooring.plugin import PlainPlugin
 from mooring.plugins import in_tree
 from mooring.scheduler.inputs import BindAnswered, ObjectAdded
 from mooring.scheduler.scheduler import Scheduler
-from mooring.state.recording.recorder import record_run, scheduler_header
+from mooring.state.recording.recorder import RunRecorder, scheduler_header
 from mooring.state.recording.run_files import RecordingLimits
 from mooring.state.recording.run_reading import runs_in
 from mooring.state.replay.differences import step_in_words
@@ -415,7 +415,7 @@ def test_a_scheduler_that_was_reconfigured_decides_as_a_fresh_one_and_replays_eq
     with tempfile.TemporaryDirectory() as directory:
         header = scheduler_header(CONFIGS[0], GATES, START_NS)
         header.tie_break = "name"
-        recorder = record_run(Path(directory), header, RecordingLimits(interval_s=5, drops=False))
+        recorder = RunRecorder(Path(directory), header, RecordingLimits(interval_s=5, drops=False))
         cluster = Swapped(CONFIGS[0], recorder)
         for number, step in enumerate(steps):
             take(cluster, number, step)

@@ -23,7 +23,7 @@ from mooring.framework.contract.status import Rejection
 from mooring.framework.profile.registry import Registry
 from mooring.kit.clock import NS_PER_S
 from mooring.plugins import in_tree
-from mooring.state.recording.recorder import RunRecorder, record_run, scheduler_header
+from mooring.state.recording.recorder import RunRecorder, scheduler_header
 from mooring.state.recording.run_files import RecordingLimits
 from mooring.state.recording.run_reading import runs_in
 from mooring.state.replay.replayer import Replayer
@@ -72,7 +72,7 @@ class RecordedMachine(machine.SchedulerMachine):
     def _record(self, now_ns: int) -> RunRecorder:
         header = scheduler_header(CONFIG, {}, now_ns)
         header.tie_break = "name"
-        self.recorders.append(record_run(self.directory, header, RecordingLimits(interval_s=0, drops=False)))
+        self.recorders.append(RunRecorder(self.directory, header, RecordingLimits(interval_s=0, drops=False)))
         return self.recorders[-1]
 
     @rule(mood=st.just("go"), allowed=st.integers(0, 1), app=st.sampled_from("ab"))

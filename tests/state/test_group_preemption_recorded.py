@@ -14,7 +14,7 @@ from mooring.kit.clock import NS_PER_S, VirtualClock
 from mooring.scheduler.decide import DecideOptions
 from mooring.scheduler.inputs import EvictionAnswered
 from mooring.scheduler.ties import by_seed
-from mooring.state.recording.recorder import record_run, scheduler_header
+from mooring.state.recording.recorder import RunRecorder, scheduler_header
 from mooring.state.recording.run_files import RecordingLimits
 from mooring.state.recording.segment_file import RecordingError
 from mooring.state.replay.differences import ReplayTally
@@ -41,7 +41,7 @@ def put_all(driver: Driver) -> None:
 def test_a_run_with_groups_that_preempt_replays_equal(tmp_path: Path) -> None:
     config, clock = configuration.default(feature_gates=GROUP_GATES), VirtualClock(START_NS)
     limits = RecordingLimits(interval_s=2, drops=False)  # each segment begins with a state
-    run = record_run(tmp_path, scheduler_header(config, GROUP_GATES, START_NS), limits)
+    run = RunRecorder(tmp_path, scheduler_header(config, GROUP_GATES, START_NS), limits)
     scheduler = build_scheduler(config, clock, None, DecideOptions(by_seed), gates=GROUP_GATES, recorder=run)
     driver = Driver(clock, scheduler, with_versions=True)
     put_all(driver)

@@ -13,7 +13,7 @@ from mooring.drivers.simulated_driver import START_NS, Driver
 from mooring.framework import config
 from mooring.kit.clock import NS_PER_S, VirtualClock, WallClock
 from mooring.state.recording import recorder, run_files
-from mooring.state.recording.recorder import RunRecorder, record_run, scheduler_header
+from mooring.state.recording.recorder import RunRecorder, scheduler_header
 from mooring.state.recording.run_files import RecordingFigures, RecordingLimits, RunFiles, segments_in
 from mooring.state.recording.run_reading import RecordedRun, runs_in
 from mooring.state.recording.segment_file import MAGIC, RecordingError, SegmentHeader, SegmentWriter
@@ -29,7 +29,7 @@ class Recorded:
         clock = VirtualClock(START_NS)
         header = scheduler_header(configuration, {}, START_NS)
         header.tie_break = "name"
-        self.recorder: RunRecorder = record_run(directory, header, limits)
+        self.recorder: RunRecorder = RunRecorder(directory, header, limits)
         scheduler = build_scheduler(configuration, clock, recorder=self.recorder)
         self.driver = Driver(clock, scheduler, with_versions=True)
         self.made = 0

@@ -456,10 +456,7 @@ def study(
 
 
 def _simulated(
-    cluster: LoadedCluster,
-    explain: str | Sequence[str] | None,
-    story: str | None,
-    **timed: Unpack[TimedOptions],
+    cluster: LoadedCluster, explain: str | Sequence[str] | None, story: str | None, **timed: Unpack[TimedOptions]
 ) -> SimulationAnswer | DayAnswer:
     end_ns = until_ns(timed.get("until"))
     arrivals, generate = timed.get("arrivals"), timed.get("generate")

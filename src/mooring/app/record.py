@@ -17,7 +17,7 @@ from mooring.kit.clock import SteadyClock
 from mooring.kit.process import on_stop_signals
 from mooring.kit.tasks import settle
 from mooring.model.meta import KubeObject
-from mooring.state.recording.recorder import ObserverRecorder, observe_run, scheduler_header
+from mooring.state.recording.recorder import ObserverRecorder, scheduler_header
 from mooring.state.recording.run_files import RecordingLimits
 
 USER_AGENT = "mooring-record"
@@ -130,7 +130,7 @@ class Observing:
         described = settings.config, settings.gates, clock.now_ns(), settings.version, settings.annotations
         header = scheduler_header(*described)
         header.server = self._server
-        recorder = observe_run(settings.directory, header, clock, self._objects, settings.limits)
+        recorder = ObserverRecorder(settings.directory, header, clock, self._objects, settings.limits)
         self._recorder = recorder
         stopping = asyncio.create_task(self._stopping.wait())
         ends_s = None if settings.lasts_s is None else asyncio.get_running_loop().time() + settings.lasts_s

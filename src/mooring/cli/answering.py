@@ -169,8 +169,7 @@ class ClusterSource:
         return manifests
 
     def _read_live(self) -> Manifests:
-        """Read all objects from the live cluster of the kubeconfig. Ends the command with a message if there is no kubeconfig
-        or the cluster cannot be read."""
+        """Read all objects from the live cluster of the kubeconfig. Raises LiveSourceError if the cluster cannot be read."""
         # Hot: the client of the API takes 0.1 s to import, and most questions are about files.
         from mooring.inputs.live_source import read_live
 
@@ -179,8 +178,6 @@ class ClusterSource:
                 manifests, notes = read_live(self.kubeconfig, self.context, bar)
         except NoKubeconfig as fault:
             refuse(f"no cluster: name a dump, a snapshot or manifests with --from FILE, or a kubeconfig ({fault})")
-        except LiveSourceError as fault:
-            refuse(fault)
         tell_notes(notes)
         return manifests
 
@@ -355,10 +352,7 @@ def _several_clusters(source: ClusterSource, ask: Ask) -> ClusterAnswer:
     from mooring.inputs.live_clusters import contexts_of
 
     source.check()
-    try:
-        contexts = contexts_of(source.kubeconfig, source.contexts)
-    except LiveSourceError as fault:
-        refuse(fault)
+    contexts = contexts_of(source.kubeconfig, source.contexts)
     with LateBar("asking") as bar:
         found = []
         for each in _answers(source, ask, contexts):

@@ -42,13 +42,18 @@ def refusals(source: str = "configuration", plugin_files: Sequence[str] = ()) ->
         refuse(f"{line or ', '.join(plugin_files) + ': cannot be used'}: {text}")
 
 
+def refuse_file(path: object, fault: OSError | ValueError) -> NoReturn:
+    """Refuse a file that cannot be written. A name with a NUL raises ValueError."""
+    refuse(f"{path}: cannot be written: {getattr(fault, 'strerror', None) or fault}")
+
+
 @contextmanager
 def writing(path: object) -> Iterator[None]:
     """Refuse a file that the block cannot write."""
     try:
         yield
     except OSError as fault:
-        refuse(f"{path}: cannot be written: {fault.strerror or fault}")
+        refuse_file(path, fault)
 
 
 class _TracebackTeller(logging.Handler):

@@ -12,13 +12,11 @@ from importlib.metadata import version
 from itertools import zip_longest
 from pathlib import Path
 from textwrap import wrap
-from typing import NoReturn
 
 from mooring.answers.form.answer import ClusterAnswer
 from mooring.answers.simulate.day_answer import BARS
 from mooring.answers.simulate.simulation_form import why_not_placed
-from mooring.api.validation.problem import Problem
-from mooring.cli.refusal import refuse
+from mooring.cli.refusal import refuse, refuse_file, writing
 from mooring.kit.private_files import write_private
 from mooring.kit.shown_text import shown
 from mooring.scheduler.decision import NoFit, Placement
@@ -32,10 +30,8 @@ def write_page(path: Path, answer: ClusterAnswer, notes: Sequence[str]) -> None:
     written."""
     made = f"Made by mooring {version('mooring')} on {datetime.now(UTC):%Y-%m-%d at %H:%M} UTC"
     page = answer.to_html(notes=notes, made=made, command=_command())
-    try:
+    with writing(path):
         write_private(path, page.encode())
-    except OSError as error:
-        _refuse(path, error.strerror or str(error))
 
 
 def writable(path: str) -> Path:
@@ -44,17 +40,13 @@ def writable(path: str) -> Path:
     try:
         target = Path(path).resolve()
         if target.exists() and not stat.S_ISREG(target.stat().st_mode):
-            _refuse(path, "it is not a file")
+            refuse(f"{path}: cannot be written: it is not a file")
         handle, scratch = tempfile.mkstemp(dir=target.parent)
         os.close(handle)
         os.unlink(scratch)  # a command that is killed while it works leaves nothing behind
     except (OSError, ValueError) as error:
-        _refuse(path, (error.strerror if isinstance(error, OSError) else None) or str(error))
+        refuse_file(path, error)
     return target
-
-
-def _refuse(path: str | Path, reason: str) -> NoReturn:
-    refuse(Problem("", f"cannot be written: {reason}", file=str(path)))
 
 
 def _command() -> str:

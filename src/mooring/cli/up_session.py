@@ -8,6 +8,7 @@ import signal
 import time
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
@@ -105,7 +106,7 @@ class UpSession:
             cluster.settings.config,
             cluster.scheduler,
             cluster.reconfigure,
-            _ToldReloads(self.source.file),
+            partial(_tell_reload, self.source.file),
             None if shown is None else shown.registry,
         )
 
@@ -128,21 +129,16 @@ class UpSession:
         await stopped.wait()
 
 
-@dataclass(frozen=True, slots=True)
-class _ToldReloads:
-    """Prints each outcome of a reading of the configuration."""
-
-    file: str
-
-    def __call__(self, reload: ConfigReload) -> None:
-        for section in reload.ignored:
-            tell(f"{self.file}: {section} needs a restart and stays as it is", err=True)
-        if reload.result == FAILED:
-            tell(*reload.changes, f"{self.file}: nothing changed", err=True)
-        elif reload.result == SAME:
-            tell(f"{self.file}: the configuration is the same", err=True)
-        else:
-            tell(*(f"{self.file}: {change}" for change in reload.changes), err=True)
+def _tell_reload(file: str, reload: ConfigReload) -> None:
+    """Print the outcome of a reading of the configuration."""
+    for section in reload.ignored:
+        tell(f"{file}: {section} needs a restart and stays as it is", err=True)
+    if reload.result == FAILED:
+        tell(*reload.changes, f"{file}: nothing changed", err=True)
+    elif reload.result == SAME:
+        tell(f"{file}: the configuration is the same", err=True)
+    else:
+        tell(*(f"{file}: {change}" for change in reload.changes), err=True)
 
 
 async def _show(screen: Console, statistics: ClusterStatistics, view: "UpView", stopped: StopSignal) -> None:

@@ -239,3 +239,11 @@ class Cluster:
         other.__dict__.update(self.__dict__)
         other.nodes = self.nodes.fork()
         return other
+
+
+def object_in(cluster: Cluster, kind: type[KubeObject], key: str) -> KubeObject | None:
+    """The object of any kind but pods with this key; None if the cluster has none."""
+    if kind is Node:
+        row = cluster.nodes.row_book.get(key)
+        return None if row is None else cluster.nodes.nodes[row]
+    return cluster.objects[kind].get(key)

@@ -20,7 +20,6 @@ import msgspec
 from mooring.api.api_errors import ApiError
 from mooring.api.kind_spec import KindSpec
 from mooring.apiclient.client import PAGE_SIZE, ApiClient, server_version
-from mooring.apiclient.connection_settings import ConnectionSettings
 from mooring.apiclient.credentials import CredentialsError
 from mooring.apiclient.http_requests import Unanswered, Unreadable
 from mooring.apiclient.kubeconfig.files import KubeconfigError, kubeconfig_paths, merged
@@ -29,7 +28,7 @@ from mooring.apiclient.reflectors.watch_streams import advice, is_definite
 from mooring.apiclient.served_kinds import Discovery, NotServed, ServedVersions
 from mooring.framework.config.feature_gates import with_defaults
 from mooring.inputs.input_errors import LiveSourceError, NoKubeconfig
-from mooring.inputs.live_source import LiveClient, connection_to, read_live, refusal, run_to_end
+from mooring.inputs.live_source import LiveClient, asked_live, connection_to, read_live, run_to_end
 from mooring.inputs.manifests import Manifests
 
 READ_AT_ONCE = 4
@@ -178,17 +177,7 @@ class _OfferPage(msgspec.Struct):
 
 def read_live_offers(kubeconfig: str | None, context: str) -> tuple[list[dict[str, Any]], list[str]]:
     """The objects, and a note about each kind that the server does not show. Raises LiveSourceError."""
-    return run_to_end(_list_all(connection_to(kubeconfig, context)))
-
-
-async def _list_all(connection: ConnectionSettings) -> tuple[list[dict[str, Any]], list[str]]:
-    try:
-        async with ApiClient(connection, "mooring-answers") as client:
-            return await list_offers(client)
-    except ApiError as fault:
-        raise LiveSourceError(refusal(connection.server, fault)) from fault
-    except (Unanswered, CredentialsError) as fault:
-        raise LiveSourceError(f"{connection.server}: {fault}") from fault
+    return run_to_end(asked_live(connection_to(kubeconfig, context), list_offers))
 
 
 async def list_offers(client: LiveClient) -> tuple[list[dict[str, Any]], list[str]]:

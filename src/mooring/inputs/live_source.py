@@ -2,10 +2,11 @@
 
 import asyncio
 import os
-from collections.abc import Coroutine, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from functools import partial
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
@@ -331,7 +332,8 @@ def read_live(
     """The objects of a live cluster, and notes for the user. Raises LiveSourceError, also if the lists take longer than the
     limit."""
     connection = connection_to(kubeconfig, context)
-    lists = run_to_end(_list_all(connection, on_progress, time_limit_s))
+    listing = partial(list_cluster, server=connection.server, on_progress=on_progress)
+    lists = run_to_end(asked_live(connection, listing, time_limit_s))
     header = DumpHeader(
         has_all_pods=True,
         taken_at=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
@@ -403,23 +405,18 @@ def run_to_end(work: Coroutine[Any, Any, T]) -> T:
         return thread.submit(asyncio.run, work).result()
 
 
-async def _list_all(
-    connection: ConnectionSettings, on_progress: OnProgress | None, time_limit_s: float | None
-) -> LiveLists:
-    """Every resource. Raises LiveSourceError."""
+async def asked_live(
+    connection: ConnectionSettings, ask: Callable[[LiveClient], Awaitable[T]], time_limit_s: float | None = None
+) -> T:
+    """Ask something with a client of the API server. Raises LiveSourceError for all that goes wrong between them."""
     try:
         async with asyncio.timeout(time_limit_s), ApiClient(connection, "mooring-answers") as client:
-            return await list_cluster(client, connection.server, on_progress)
+            return await ask(client)
     except TimeoutError:
         raise LiveSourceError(f"{connection.server}: not read within {time_limit_s:g} s") from None
     except ApiError as fault:
-        raise LiveSourceError(refusal(connection.server, fault)) from fault
+        refused = "the server does not accept the credentials (401); check the user of the context"
+        told = refused if fault.code == 401 else f"{fault.message} ({fault.code})"
+        raise LiveSourceError(f"{connection.server}: {told}") from fault
     except (Unanswered, CredentialsError) as fault:
         raise LiveSourceError(f"{connection.server}: {fault}") from fault
-
-
-def refusal(server: str, fault: ApiError) -> str:
-    """The sentence for a fault that the server answered with."""
-    if fault.code == 401:
-        return f"{server}: the server does not accept the credentials (401); check the user of the context"
-    return f"{server}: {fault.message} ({fault.code})"

@@ -13,7 +13,7 @@ import msgspec
 from mooring.inputs.arrivals import Arrival, PlannedChange
 from mooring.model.devices import ResourceClaim
 from mooring.model.meta import KubeObject
-from mooring.model.pod import Pod
+from mooring.model.pod import Pod, without_nomination
 from mooring.model.storage import PersistentVolume, PersistentVolumeClaim
 from mooring.model.workloads import PodGroup
 from mooring.scheduler.inputs import Input, ObjectAdded, ObjectRemoved, ObjectUpdated
@@ -148,7 +148,7 @@ class _Collecting:
         self._world[_name(item)] = item
         if isinstance(item, Pod) and not item.spec.node_name:
             if item.spec.scheduler_name in self._names and not item.is_finished:
-                self._lives[item.id] = RecordedLife(_as_it_came(item), self._now_ns)
+                self._lives[item.id] = RecordedLife(without_nomination(item), self._now_ns)
         elif is_there:
             self._objects.append(item)
         elif not (isinstance(item, PersistentVolume) and item.spec.claim_ref is not None):  # made for a claim
@@ -227,11 +227,6 @@ def _run_ns(life: RecordedLife) -> int | None:
     if life.bound_ns is None or life.left_ns is None or life.was_evicted:
         return None
     return life.left_ns - life.bound_ns
-
-
-def _as_it_came(pod: Pod) -> Pod:
-    """Without what the recorded scheduler promised it."""
-    return pod.with_status(msgspec.structs.replace(pod.status, nominated_node_name=""))
 
 
 def _is_edited(old: Pod, new: Pod) -> bool:

@@ -43,8 +43,9 @@ def alike_names(name: str, keys: Sequence[str]) -> str:
     return did_you_mean([*found][:3])
 
 
-def count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+def count(number: int, noun: str, form: str = "") -> str:
+    """`3 pods`; `1,200 pods` with the form ","."""
+    return f"{number:{form}} {noun}" if number == 1 else f"{number:{form}} {noun}s"
 
 
 def some(names: Sequence[str], limit: int = 3) -> str:

@@ -210,3 +210,8 @@ def _resources_in_force(status: PodStatus) -> list[ContainerStatus]:
 
 def _pending_resizes(status: PodStatus) -> list[Condition]:
     return [condition for condition in status.conditions or () if condition.type == "PodResizePending"]
+
+
+def without_nomination(pod: Pod) -> Pod:
+    """The pod as it is if no node is promised to it."""
+    return pod.with_status(_replace(pod.status, nominated_node_name=""))

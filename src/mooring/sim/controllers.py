@@ -18,18 +18,8 @@ from mooring.model.meta import KubeObject
 from mooring.model.names import TOPOLOGY
 from mooring.model.pod import Pod
 from mooring.model.pod_spec import PodStatus
-from mooring.model.storage import (
-    PersistentVolume,
-    PersistentVolumeClaim,
-    PhaseStatus,
-    StorageClass,
-)
-from mooring.model.volumes import (
-    is_fully_bound,
-    is_kept_for,
-    kept_for,
-    selected_node,
-)
+from mooring.model.storage import PersistentVolume, PersistentVolumeClaim, PhaseStatus, StorageClass
+from mooring.model.volumes import is_fully_bound, is_kept_for, kept_for, selected_node
 from mooring.model.workloads import PodGroup
 from mooring.plugins.volumes.volume_choice import fitting_ranks
 from mooring.plugins.volumes.volume_claims import is_delayed
@@ -160,23 +150,17 @@ class PreemptedPods:
 # ---- resource claims
 
 
-class ClaimController:
-    """Frees the claims of a pod or a pod group that is gone, and deletes those that were created for it."""
-
-    def __init__(self, driver: Driver) -> None:
-        self._driver = driver
-
-    def removed(self, item: KubeObject) -> None:
-        """The driver calls this for each object that is gone."""
-        if not isinstance(item, Pod | PodGroup) or not _may_have_claims(item):
-            return
-        user_id = item.id if isinstance(item, Pod) else item.uid
-        for claim in [each for each in self._driver.objects.values() if isinstance(each, ResourceClaim)]:
-            if any(user.uid == user_id for user in claim.status.reserved_for or ()):
-                self._driver.update(_without(claim, user_id))
-            if _is_made_for(claim, item):
-                # After the update: the loss of its devices is what wakes pods.
-                self._driver.delete("ResourceClaim", claim.key)
+def free_claims(driver: Driver, item: KubeObject) -> None:
+    """Free the claims of a pod or a pod group that is gone, and delete those that were created for it."""
+    if not isinstance(item, Pod | PodGroup) or not _may_have_claims(item):
+        return
+    user_id = item.id if isinstance(item, Pod) else item.uid
+    for claim in [each for each in driver.objects.values() if isinstance(each, ResourceClaim)]:
+        if any(user.uid == user_id for user in claim.status.reserved_for or ()):
+            driver.update(_without(claim, user_id))
+        if _is_made_for(claim, item):
+            # After the update: the loss of its devices is what wakes pods.
+            driver.delete("ResourceClaim", claim.key)
 
 
 def _may_have_claims(item: Pod | PodGroup) -> bool:

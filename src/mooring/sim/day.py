@@ -25,15 +25,7 @@ from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
 from mooring.scheduler.ties import TieRule
 from mooring.sim.controllers import PreemptedPods
-from mooring.sim.gauge import (
-    NodeMeans,
-    PartTimes,
-    Span,
-    Stay,
-    StayFile,
-    UtilisationGauge,
-    peak_memory_bytes,
-)
+from mooring.sim.gauge import NodeMeans, PartTimes, Span, Stay, StayFile, UtilisationGauge, peak_memory_bytes
 from mooring.sim.results import FailureReason, GroupWait, GroupWaits, PodCounts, SimulatedEviction, Story
 from mooring.sim.simulated_cluster import RecordTo, SimulatedCluster
 

@@ -147,8 +147,7 @@ def free_amounts(nodes: NodeTable, resource: str) -> Floats:
     """The amount of a resource that each row has left: 0 where nothing is left, or where no node is."""
     place, rows = nodes.amounts.resource(resource), slice(0, nodes.height)
     free = nodes.amounts.allocatable[place, rows] - nodes.amounts.requested[place, rows]
-    found: Floats = np.where(nodes.alive[rows], np.maximum(free, 0), 0).astype(np.float64)
-    return found
+    return np.where(nodes.alive[rows], np.maximum(free, 0), 0).astype(np.float64)
 
 
 def idle_amounts(nodes: NodeTable, resource: str, used: Floats) -> Floats:
@@ -156,18 +155,14 @@ def idle_amounts(nodes: NodeTable, resource: str, used: Floats) -> Floats:
     is."""
     place, rows = nodes.amounts.resource(resource), slice(0, nodes.height)
     counts = nodes.alive[rows] & ~np.isnan(used)
-    found: Floats = np.where(counts, np.maximum(nodes.amounts.allocatable[place, rows] - used, 0), 0).astype(np.float64)
-    return found
+    return np.where(counts, np.maximum(nodes.amounts.allocatable[place, rows] - used, 0), 0).astype(np.float64)
 
 
 def fitting_nodes(simulated: FilteringCluster, pod: Pod) -> Mask:
     """The nodes that pass all filters for a pod; none if its scheduler is another one or an attempt would fail."""
     runner = simulated.runner(pod)
     begun = None if runner is None else begin(runner, pod, simulated.cluster, DecideOptions())
-    found: Mask = (
-        np.zeros(simulated.cluster.nodes.height, np.bool_) if begun is None else begun.verdicts.first == PASSED
-    )
-    return found
+    return np.zeros(simulated.cluster.nodes.height, np.bool_) if begun is None else begun.verdicts.first == PASSED
 
 
 class TypicalRequests:

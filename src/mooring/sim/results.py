@@ -131,12 +131,6 @@ def _nodes_by_reason(diagnosis: Diagnosis) -> dict[tuple[str, str], int]:
 # bound.
 
 
-@dataclass(slots=True)
-class _Members:
-    arrived_s: list[float] = field(default_factory=list)
-    bound_s: list[float] = field(default_factory=list)
-
-
 @dataclass(frozen=True, slots=True)
 class GroupWait:
     """One group in the end."""
@@ -153,29 +147,26 @@ class GroupWaits:
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
-        self._groups: dict[str, _Members] = {}
+        self._arrived_s: dict[str, list[float]] = {}
+        self._bound_s: dict[str, list[float]] = {}
 
     def arrived(self, pod: Pod, at_s: float) -> None:
         if self._cluster.groups is not None and pod.group_key is not None:
-            self._groups.setdefault(pod.group_key, _Members()).arrived_s.append(at_s)
+            self._arrived_s.setdefault(pod.group_key, []).append(at_s)
 
     def bound(self, pod: Pod, at_s: float) -> None:
-        group = self._groups.get(pod.group_key or "")
-        if group is not None:
-            group.bound_s.append(at_s)
+        if pod.group_key in self._arrived_s:
+            self._bound_s.setdefault(pod.group_key, []).append(at_s)
 
     def waits(self) -> list[GroupWait]:
-        return [
-            GroupWait(key, len(group.arrived_s), self._waited(key, group))
-            for key, group in sorted(self._groups.items())
-        ]
+        return [GroupWait(key, len(times), self._waited(key, times)) for key, times in sorted(self._arrived_s.items())]
 
-    def _waited(self, key: str, group: _Members) -> float | None:
-        declared = self._cluster.pod_group(key)
-        needed = gang_minimum(declared, self._cluster.gates) or len(group.arrived_s)
-        if not 0 < needed <= min(len(group.arrived_s), len(group.bound_s)):
+    def _waited(self, key: str, arrived_s: list[float]) -> float | None:
+        declared, bound_s = self._cluster.pod_group(key), self._bound_s.get(key, [])
+        needed = gang_minimum(declared, self._cluster.gates) or len(arrived_s)
+        if not 0 < needed <= min(len(arrived_s), len(bound_s)):
             return None
-        return group.bound_s[needed - 1] - sorted(group.arrived_s)[needed - 1]
+        return bound_s[needed - 1] - sorted(arrived_s)[needed - 1]
 
 
 # ---- stories: what happened to a pod, each entry with its time and its attempt

@@ -5,6 +5,7 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from time import perf_counter_ns
 
 import msgspec
@@ -32,9 +33,9 @@ from mooring.scheduler.extender_steps import Steps
 from mooring.scheduler.observer import SchedulerListeners
 from mooring.scheduler.scheduler import Scheduler
 from mooring.scheduler.ties import TieRule, tie_break_of
-from mooring.sim.controllers import ClaimController, VolumeController
+from mooring.sim.controllers import VolumeController, free_claims
 from mooring.sim.results import FailureCounter, Fate, SimulatedEviction, Stories
-from mooring.state.recording.recorder import RecordingSettings, RunRecorder, record_run, scheduler_header
+from mooring.state.recording.recorder import RecordingSettings, RunRecorder, scheduler_header
 from mooring.state.scheduler_assembly import Recorder, build_scheduler
 
 
@@ -50,7 +51,7 @@ class SimulationRecording:
         settings = self._settings
         header = scheduler_header(config, self._gates, started_ns, settings.version, settings.annotations)
         header.tie_break, header.seed = ("seed", ties) if isinstance(ties, int) else (ties or "name", 0)
-        self._recorder = record_run(settings.directory, header, settings.limits)
+        self._recorder = RunRecorder(settings.directory, header, settings.limits)
         return self._recorder
 
     def close(self) -> None:
@@ -127,7 +128,7 @@ class SimulatedCluster:
         self.driver.on_evicted = self._evicted
         volumes = VolumeController(self.driver)
         self.driver.on_changed = volumes.changed
-        self.driver.on_removed = ClaimController(self.driver).removed
+        self.driver.on_removed = partial(free_claims, self.driver)
         self._set_up(objects, pods)
         volumes.begin()
 

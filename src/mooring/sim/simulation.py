@@ -8,8 +8,6 @@ controller comes back as a new pod (`controllers.py`).
 from collections.abc import Mapping, Sequence
 from functools import partial
 
-import msgspec
-
 from mooring.cluster.cluster import Cluster
 from mooring.cluster.columns.facts import amounts_on
 from mooring.drivers.simulated_driver import START_NS
@@ -21,7 +19,7 @@ from mooring.kit.callbacks import Progress
 from mooring.kit.clock import NS_PER_S
 from mooring.kit.words import count, some
 from mooring.model.meta import KubeObject
-from mooring.model.pod import Pod
+from mooring.model.pod import Pod, without_nomination
 from mooring.rules.conditions import typed_condition
 from mooring.scheduler.decide import DecideOptions, decide
 from mooring.scheduler.decision import Decision, DecisionError, NoFit, Placement
@@ -260,9 +258,7 @@ class Simulation:
             fate, message = self._why(pod)
             return Explanation(pod, None, fate, message, now_on=node_name)
         fork.nodes.displace(pod.id)
-        spec = msgspec.structs.replace(pod.spec, node_name="")
-        status = msgspec.structs.replace(pod.status, nominated_node_name="")
-        loose = Pod(metadata=pod.metadata, spec=spec, status=status)
+        loose = without_nomination(pod.with_node(""))
         decision = decide(runner, loose, fork, DecideOptions(explain=True))
         fate = _FATES[type(decision)]
         return Explanation(loose, decision, fate, now_on=node_name, weights=runner.score_weights())

@@ -184,15 +184,7 @@ def build_scheduler(
         extenders=in_asking_order(config.extenders),
         names_expected_node=all_gates["NominatedNodeNameForExpectation"],
     )
-    return build(
-        clock,
-        runners,
-        services,
-        outbox,
-        options,
-        _queue_settings(config, all_gates, limits),
-        listeners,
-    )
+    return build(clock, runners, services, outbox, options, _queue_settings(config, all_gates, limits), listeners)
 
 
 def configuration_change(

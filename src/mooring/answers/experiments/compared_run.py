@@ -40,13 +40,7 @@ from mooring.model.node import Node
 from mooring.model.pod import Pod
 from mooring.rules.workload_pods import is_daemon
 from mooring.sim.day import Day, DayReport, Waits
-from mooring.sim.fragmentation import (
-    FragmentationGauge,
-    WeighedShape,
-    cut_shapes,
-    fragmentation_of,
-    weighed_shapes,
-)
+from mooring.sim.fragmentation import FragmentationGauge, WeighedShape, cut_shapes, fragmentation_of, weighed_shapes
 from mooring.sim.results import Fate, PodCounts, Report, SimulatedEviction
 from mooring.sim.simulated_cluster import SimulatedCluster
 from mooring.sim.simulation import UNTIL_NS, Simulation

@@ -10,15 +10,18 @@ from msgspec import Meta, to_builtins
 from mooring.answers.experiments.figures import (
     ALL_COMPARED,
     COMPARED,
+    SHARES,
     BestRuns,
     RunFigures,
     best_runs,
+    column_of,
     course_plots,
     flat_figures,
+    in_column,
 )
 from mooring.answers.experiments.run_plan import RunPlan
 from mooring.answers.form.answer import AnswerPlot, AnswerTable, ClusterAnswer
-from mooring.answers.form.data_table import Columns, DataTable, Row, data_table, in_snake_case, percent_of
+from mooring.answers.form.data_table import Columns, DataTable, Row, data_table, percent_of
 from mooring.answers.form.published import Count, Form, Number
 from mooring.answers.form.report_parts import BarPlot, Unit
 from mooring.kit.words import count, some
@@ -30,9 +33,7 @@ from mooring.sim.results import show_seconds
 
 NODES, PRICE_AN_HOUR, PRICE_OF_TIME = "nodes", "price an hour", "price"
 """The unit of costs without prices, and that of the costs of an hour."""
-_SHARES = ("utilisation.", "fragmentation.")
-"""How paths of figures that are shares begin."""
-_DECIMAL = (*_SHARES, "waits.", "groups.waits.", "nodeHours", "cost")
+_DECIMAL = (*SHARES, "waits.", "groups.waits.", "nodeHours", "cost")
 """How paths of figures that are not whole numbers begin."""
 
 Run = tuple[RunPlan, RunFigures, int | None]
@@ -58,8 +59,8 @@ def _row(
     paths: Sequence[str],
     varied: Sequence[str],
 ) -> Row:
-    (plan, figures, moved), values = run, {path: _in_unit(path, own[path]) for path in paths}
-    differences = (_minus(values[path], _in_unit(path, first[path])) for path in paths)
+    (plan, figures, moved), values = run, {path: in_column(path, own[path]) for path in paths}
+    differences = (_minus(values[path], in_column(path, first[path])) for path in paths)
     chosen = dict(plan.vary)
     return (
         *(plan.name, plan.config_name, plan.seed, plan.load, *(chosen.get(name) for name in varied)),
@@ -70,15 +71,11 @@ def _row(
 def _column(path: str, cost_unit: str) -> str:
     if path == "cost":
         return "cost_per_hour" if cost_unit == PRICE_AN_HOUR else "cost"
-    return in_snake_case(path) + ("_percent" if path.startswith(_SHARES) else "")
+    return column_of(path)
 
 
 def _kind(path: str) -> type:
     return float if path.startswith(_DECIMAL) else int
-
-
-def _in_unit(path: str, value: float | None) -> float | None:
-    return percent_of(value) if path.startswith(_SHARES) else value
 
 
 def _minus(value: float | None, first: float | None) -> float | None:

@@ -12,6 +12,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from mooring.answers.form.data_table import in_snake_case, percent_of
 from mooring.answers.form.plots import COLOURS
 from mooring.answers.form.published import ADDED, Count, Form, Number
 from mooring.answers.form.report_parts import AnswerPlot, BarPlot, CurvePlot, Unit, wait_labels
@@ -175,6 +176,19 @@ def _at(written: object, path: str) -> float | None:
     for step in path.split("."):
         written = written.get(step) if isinstance(written, dict) else None
     return written if isinstance(written, int | float) else None
+
+
+SHARES = ("utilisation.", "fragmentation.")
+"""How paths of figures that are shares begin. Columns have them in percent."""
+
+
+def column_of(path: str) -> str:
+    """The name of the column of a figure in data frames and results of studies."""
+    return in_snake_case(path) + ("_percent" if path.startswith(SHARES) else "")
+
+
+def in_column(path: str, value: float | None) -> float | None:
+    return percent_of(value) if path.startswith(SHARES) else value
 
 
 class BestRuns(Form, frozen=True):

@@ -12,7 +12,6 @@ import csv
 import errno
 import io
 import os
-from abc import abstractmethod
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from importlib import import_module
 from typing import Any, Generic, Protocol, Self, TypeVar
@@ -53,17 +52,12 @@ P_contra = TypeVar("P_contra", contravariant=True)
 class RowForm(Protocol[P_contra, R]):
     """The rows of the results file of an experiment."""
 
-    @property
-    def command(self) -> str:
-        """The command that writes such files, for messages."""
-
-    @property
-    def columns(self) -> Sequence[str]:
-        """The columns; the first one is RUN."""
-
-    @property
-    def numbers(self) -> Mapping[str, type[float] | type[int]]:
-        """The columns that are numbers in Parquet."""
+    command: str
+    """The command that writes such files, for messages."""
+    columns: Sequence[str]
+    """The first one is RUN."""
+    numbers: Mapping[str, type[float] | type[int]]
+    """The columns that are numbers in Parquet."""
 
     def row(self, digest: str, plan: P_contra, result: R, /) -> Mapping[str, Any]:
         """The row of a run. A value of None is an empty cell."""
@@ -101,24 +95,12 @@ def open_results(path: str | None, wanted: Collection[str], form: RowForm[P, R])
     return kind(path, wanted, form)
 
 
-class KeptResults(ResultsFile[P, R]):
-    """A file on disk. Raises UnusableResults if it cannot be opened."""
+class CsvResults(ResultsFile[P, R]):
+    """A CSV file with a header. Raises UnusableResults if it cannot be opened."""
 
     def __init__(self, path: str, wanted: Collection[str], form: RowForm[P, R]) -> None:
         super().__init__()
         self._path, self._wanted, self._form = path, wanted, form
-        self._open()
-
-    @abstractmethod
-    def _open(self) -> None:
-        """Open the file, and read what is done."""
-
-
-class CsvResults(KeptResults[P, R]):
-    """A CSV file with a header."""
-
-    def _open(self) -> None:
-        path = self._path
         try:
             self._file = os.fdopen(open_private(path, os.O_APPEND), "a+b", buffering=0)
         except (OSError, ValueError) as error:
@@ -216,68 +198,65 @@ class CsvResults(KeptResults[P, R]):
             before.close()
 
 
-class ParquetResults(KeptResults[P, R]):
-    """A Parquet file, made of a CSV file when all is done. Needs pyarrow."""
+class ParquetResults(CsvResults[P, R]):
+    """A Parquet file, made of the CSV file when all is done. Needs pyarrow."""
 
-    def _open(self) -> None:
+    def __init__(self, path: str, wanted: Collection[str], form: RowForm[P, R]) -> None:
         try:
             self._arrow, self._parquet = import_module("pyarrow"), import_module("pyarrow.parquet")
         except ImportError as error:
             advice = "pip install pyarrow, or choose a file that ends in .csv"
-            raise UnusableResults(f"{self._path}: Parquet needs pyarrow, which is not installed: {advice}") from error
-        self._rows = CsvResults(f"{self._path}.rows.csv", self._wanted, self._form)
+            raise UnusableResults(f"{path}: Parquet needs pyarrow, which is not installed: {advice}") from error
+        self._target = path
+        super().__init__(f"{path}.rows.csv", wanted, form)
         self._take_over()
-        self.done = self._rows.done
 
     def __exit__(self, *error: object) -> None:
         if error[0] is None:
             self._finish()
-        self._rows.__exit__(*error)
+        super().__exit__(*error)
         if error[0] is None:
-            os.unlink(f"{self._path}.rows.csv")
-
-    def write(self, digest: str, plan: P, result: R) -> None:
-        self._rows.write(digest, plan, result)
+            os.unlink(self._path)
 
     def _take_over(self) -> None:
         """The rows of an earlier sweep that is complete."""
-        if not os.path.exists(self._path):
+        if not os.path.exists(self._target):
             return
         try:
             rows = list(self._earlier_rows())
-            there = {row[RUN] for row in self._rows.rows()}
+            there = {row[RUN] for row in self.rows()}
             for row in rows:
                 wanted = row[RUN] in self._wanted
-                result = _kept(self._form, row, self._path) if wanted else None
+                result = _kept(self._form, row, self._target) if wanted else None
                 if result is not None:
-                    self._rows.done[row[RUN]] = result
+                    self.done[row[RUN]] = result
                 if row[RUN] not in there and (result is not None or not wanted):
-                    self._rows.append(row)
+                    self.append(row)
         except (OSError, self._arrow.ArrowException, KeyError) as error:
-            self._rows.__exit__()
-            raise UnusableResults(f"{self._path}: is no results file of `{self._form.command}`: {error}") from error
+            self._file.close()
+            raise UnusableResults(f"{self._target}: is no results file of `{self._form.command}`: {error}") from error
         except UnusableResults:
-            self._rows.__exit__()
+            self._file.close()
             raise
 
     def _earlier_rows(self) -> Iterator[dict[str, Any]]:
         """The rows of the Parquet file. Raises UnusableResults for one beyond the limits, before it takes the memory."""
-        with self._parquet.ParquetFile(self._path) as file:
+        with self._parquet.ParquetFile(self._target) as file:
             groups = [file.metadata.row_group(i) for i in range(file.metadata.num_row_groups)]
-            _check_size(self._path, file.metadata.num_rows, sum(group.total_byte_size for group in groups))
+            _check_size(self._target, file.metadata.num_rows, sum(group.total_byte_size for group in groups))
             size = 0
             for batch in file.iter_batches(_BATCH_ROWS):
                 size += batch.nbytes
-                _check_size(self._path, file.metadata.num_rows, size)
+                _check_size(self._target, file.metadata.num_rows, size)
                 yield from batch.to_pylist()
 
     def _finish(self) -> None:
         """Write all rows under another name first, so that the file is always a whole one."""
-        rows = [_typed(self._form, row) for row in self._rows.rows()]
-        part = f"{self._path}.part"
+        rows = [_typed(self._form, row) for row in self.rows()]
+        part = f"{self._target}.part"
         os.close(open_private(part))
         self._parquet.write_table(self._arrow.Table.from_pylist(rows), part)
-        os.replace(part, self._path)
+        os.replace(part, self._target)
 
 
 # ---- rows
@@ -304,10 +283,6 @@ def _kept(form: RowForm[Any, R], row: Mapping[str, Any], where: str) -> R | None
 
 
 def _typed(form: RowForm[Any, Any], row: Mapping[str, str]) -> dict[str, Any]:
-    """A row with numbers, for Parquet."""
+    """A row with numbers, for Parquet. An empty cell of a column of numbers is None."""
     numbers = form.numbers
-    return {name: _number(cell, numbers[name]) if name in numbers else cell for name, cell in row.items()}
-
-
-def _number(cell: str, kind: type[float] | type[int]) -> float | int | None:
-    return kind(cell) if cell else None
+    return {name: (numbers[name](cell) if cell else None) if name in numbers else cell for name, cell in row.items()}

@@ -36,7 +36,11 @@ SEED, LOAD = "seed", "load"
 """The names that can be varied beside fields of the configuration; hints name them too."""
 
 
-class UnknownPath(ValueError):
+class UnusablePlan(InputError):
+    """Runs that cannot be planned; the text says why."""
+
+
+class UnknownPath(UnusablePlan):
     """A path that leads nowhere; the text says at which step, and what could be meant."""
 
 
@@ -133,10 +137,6 @@ MAX_RUNS = 100_000
 MAX_LOAD = 1000.0
 
 
-class UnusablePlan(InputError):
-    """Runs that cannot be planned; the text says why."""
-
-
 @dataclass(frozen=True, slots=True)
 class RunPlan:
     """One run."""
@@ -212,32 +212,30 @@ def _distinct(
 
 
 def _vary(
-    name: str,
-    config: KubeSchedulerConfiguration,
-    vary: Mapping[str, Sequence[Any]],
-    gates: Mapping[str, bool] | None,
+    name: str, config: KubeSchedulerConfiguration, vary: Mapping[str, Sequence[Any]], gates: Mapping[str, bool] | None
 ) -> Iterator[RunPlan]:
     """The runs of one configuration. Configurations are read anew, so that each value is checked as in a file."""
     for values in itertools.product(*vary.values()):
         chosen = dict(zip(vary, values, strict=True))
         own = {path: value for path, value in chosen.items() if path not in (SEED, LOAD)}
         run = " ".join((name, *(f"{path.rpartition('.')[2]}={_shown(value)}" for path, value in chosen.items())))
-        varied = _changed(config, own, gates, run) if own else config
+        varied = with_values(config, own, gates, run)
         yield RunPlan(run, name, varied, tuple(chosen.items()), chosen.get(SEED), float(chosen.get(LOAD, 1.0)))
 
 
-def _changed(
-    config: KubeSchedulerConfiguration, values: Mapping[str, Any], gates: Mapping[str, bool] | None, run: str
+def with_values(
+    config: KubeSchedulerConfiguration, values: Mapping[str, Any], gates: Mapping[str, bool] | None, source: str
 ) -> KubeSchedulerConfiguration:
+    """The configuration with values at some paths. Raises UnknownPath, and ConfigError with this source."""
+    if not values:
+        return config
     written = as_object(config)
+    for path, value in values.items():
+        written = with_value(written, path, value)
     try:
-        for path, value in values.items():
-            written = with_value(written, path, value)
         return configuration.from_object(written, feature_gates=gates)
-    except UnknownPath as error:
-        raise UnusablePlan(str(error)) from None
     except ConfigError as error:
-        error.source = run
+        error.source = source
         raise
 
 

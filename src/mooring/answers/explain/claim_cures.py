@@ -237,8 +237,7 @@ def _asking(request: DeviceRequest, alternative: int, ask: Ask) -> DeviceRequest
 
 
 def _with(claim: ResourceClaim, devices: object) -> ResourceClaim:
-    changed: ResourceClaim = msgspec.structs.replace(claim, spec=msgspec.structs.replace(claim.spec, devices=devices))
-    return changed
+    return msgspec.structs.replace(claim, spec=msgspec.structs.replace(claim.spec, devices=devices))
 
 
 def by_missing_claims(patient: Patient) -> Iterator[Cure]:

@@ -88,8 +88,7 @@ def untaint_on(patient: Patient, row: int) -> Iterator[CureChange]:
 
 def _untainted(node: Node, taints: list[Taint]) -> Node:
     left = [taint for taint in node.taints if taint not in taints]
-    changed: Node = msgspec.structs.replace(node, spec=msgspec.structs.replace(node.spec, taints=left or None))
-    return changed
+    return msgspec.structs.replace(node, spec=msgspec.structs.replace(node.spec, taints=left or None))
 
 
 def slots_on(patient: Patient, row: int) -> Iterator[CureChange]:
@@ -109,8 +108,7 @@ def _with_slots(node: Node, pods: int) -> Node:
     allocatable = {**(node.status.allocatable or {}), "pods": str(pods)}
     capacity = {**node.status.capacity, "pods": str(pods)} if node.status.capacity else node.status.capacity
     status = msgspec.structs.replace(node.status, allocatable=allocatable, capacity=capacity)
-    changed: Node = msgspec.structs.replace(node, status=status)
-    return changed
+    return msgspec.structs.replace(node, status=status)
 
 
 # ---- a node that is not there

@@ -3,8 +3,6 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-import msgspec
-
 from mooring.answers.explain.controller_notes import ControllerNotes, missing_words, wanted_pods
 from mooring.answers.explain.cure import largest
 from mooring.answers.explain.cure_search import DECISIONS, before_all, find_cures
@@ -36,7 +34,7 @@ from mooring.api.kinds.scheduling import POD_GROUP
 from mooring.inputs.dump_header import PodEvent
 from mooring.inputs.loaded_cluster import LoadedCluster
 from mooring.kit.words import count
-from mooring.model.pod import Pod
+from mooring.model.pod import Pod, without_nomination
 from mooring.model.workloads import Workload
 from mooring.queue.queue_record import ON_PERMIT, WaitingPodRecord
 from mooring.rules.conditions import typed_condition
@@ -300,8 +298,7 @@ def _reasons(trials: Counterfactual, pod: Pod, decision: NoFit) -> list[Reason]:
 
 def _of_placed(trials: Counterfactual, pod: Pod, known: PodExplanation) -> PodExplanation:
     """A pod that runs: the decision for it if it were not there."""
-    status = msgspec.structs.replace(pod.status, nominated_node_name="")
-    loose = pod.with_node("").with_status(status)
+    loose = without_nomination(pod.with_node(""))
     known = replace(known, is_placed=True, node=pod.spec.node_name, notes=_of_missing_node(trials, pod.spec.node_name))
     with trials.without(pod):
         decision = trials.decide(loose, explain=True)

@@ -29,14 +29,8 @@ from mooring.cluster.nodes.table import NodeTable
 from mooring.framework.contract.points import Nomination
 from mooring.model.meta import LabelSelector
 from mooring.model.node import HARD_EFFECTS, Taint
-from mooring.model.pod import Pod
-from mooring.model.pod_spec import (
-    Affinity,
-    Container,
-    PodAffinityTerm,
-    Toleration,
-    TopologySpreadConstraint,
-)
+from mooring.model.pod import Pod, without_nomination
+from mooring.model.pod_spec import Affinity, Container, PodAffinityTerm, Toleration, TopologySpreadConstraint
 from mooring.model.shape import collide
 
 # ---- Cures by asking less of the pods around: spread constraints, required pod affinity and anti-affinity, host
@@ -469,11 +463,4 @@ def priorities_above(patient: Patient, priority: int) -> list[int]:
 
 def with_priority(pod: Pod, priority: int) -> Pod:
     """A pod that may preempt: preemptionPolicy Never would make the priority useless."""
-    form = with_spec(pod, priority=priority, preemption_policy=PREEMPTS)
-    return (
-        form
-        if not form.status.nominated_node_name
-        else Pod(
-            metadata=form.metadata, spec=form.spec, status=msgspec.structs.replace(form.status, nominated_node_name="")
-        )
-    )
+    return without_nomination(with_spec(pod, priority=priority, preemption_policy=PREEMPTS))

@@ -223,8 +223,7 @@ def _instead(labels: Mapping[str, str], key: str) -> str:
 def labelled(node: Node, labels: Mapping[str, str]) -> Node:
     """The node with further labels, or other values of those that it has."""
     metadata = msgspec.structs.replace(node.metadata, labels={**node.labels, **labels})
-    changed: Node = msgspec.structs.replace(node, metadata=metadata)
-    return changed
+    return msgspec.structs.replace(node, metadata=metadata)
 
 
 def labels_for(pod: Pod, node: Node) -> dict[str, str] | None:

@@ -3,7 +3,6 @@ beside what is requested, with the part of the idle rest that pods can get.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -126,24 +125,10 @@ class UnusedRequest(Form, frozen=True):
         )
 
 
-@dataclass(slots=True)
-class _WorkloadUse:
-    pods: int = 0
-    requested: int = 0
-    used: int = 0
-    largest: int = 0
-
-    def add(self, requested: int, used: int) -> None:
-        self.pods += 1
-        self.requested += requested
-        self.used += used
-        self.largest = max(self.largest, used)
-
-
 def unused_requests(loaded: LoadedCluster, use: "RealUse") -> list[UnusedRequest]:
     """Workloads that request far more than they use, by resource, the largest share of the cluster's requests first."""
     book = _book(loaded)
-    sums: dict[tuple[str, str], _WorkloadUse] = {}
+    amounts: dict[tuple[str, str], list[tuple[int, int]]] = {}
     whole = dict.fromkeys(LEAST, 0)
     for pod, used in _measured(loaded.pods(), use):
         requests = to_units(effective_requests(pod, HELD))
@@ -151,12 +136,13 @@ def unused_requests(loaded: LoadedCluster, use: "RealUse") -> list[UnusedRequest
         for resource, amount in zip(LEAST, used, strict=True):
             requested = requests.get(resource, 0)
             whole[resource] += requested
-            sums.setdefault((name, resource), _WorkloadUse()).add(requested, amount)
-    found = [
-        UnusedRequest(name, each.pods, resource, each.requested, each.used, each.largest)
-        for (name, resource), each in sums.items()
-        if each.requested >= FAR_ABOVE * each.used and each.requested - each.used >= LEAST[resource]
-    ]
+            amounts.setdefault((name, resource), []).append((requested, amount))
+    found = []
+    for (name, resource), own in amounts.items():
+        requested, in_use = (sum(column) for column in zip(*own, strict=True))
+        if requested >= FAR_ABOVE * in_use and requested - in_use >= LEAST[resource]:
+            largest = max(amount for _, amount in own)
+            found.append(UnusedRequest(name, len(own), resource, requested, in_use, largest))
     return sorted(found, key=lambda each: (-each.unused / whole[each.resource], each.workload, each.resource))
 
 

@@ -3,9 +3,9 @@
 Cordoned nodes are left out with their pods: a drain would make a cluster look emptier than it is for new pods.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import msgspec
 import numpy as np
@@ -171,21 +171,21 @@ class _RowSums:
 
 
 def _grouped(sums: _RowSums, names: Sequence[str]) -> dict[str, GroupUse]:
-    """The sums of each group; nodes with an empty name are in none."""
-    groups = [*dict.fromkeys(names)]
-    numbers = {name: number for number, name in enumerate(groups)}
-    place = np.array([numbers[name] for name in names], np.int64)
-    open_nodes, size = ~sums.cordoned, len(groups)
-
-    def by_group(column: Floats) -> list[int]:
-        return [round(amount) for amount in np.bincount(place, np.where(open_nodes, column, 0), size).tolist()]
-
-    nodes, every, pods = by_group(np.ones(len(names))), np.bincount(place, minlength=size).tolist(), by_group(sums.pods)
-    requested, allocatable = ([by_group(column) for column in matrix] for matrix in (sums.requested, sums.allocatable))
+    """The sums of each group. Cordoned nodes are counted, and nothing else of them."""
+    resources, is_open = len(sums.names), ~sums.cordoned
+    counted = (np.where(is_open, column, 0) for column in (sums.pods, *sums.requested, *sums.allocatable))
     found = {}
-    for number, name in enumerate(groups):
-        pairs = ((requested[i][number], allocatable[i][number]) for i in range(len(sums.names)))
-        amounts = {resource: pair for resource, pair in zip(sums.names, pairs, strict=True) if any(pair)}
-        found[name] = GroupUse(nodes[number], every[number] - nodes[number], pods[number], amounts)
-    found.pop("", None)
+    for name, (nodes, cordoned, pods, *amounts) in sums_by_group(names, (is_open, sums.cordoned, *counted)).items():
+        pairs = zip(sums.names, amounts[:resources], amounts[resources:], strict=True)
+        used = {resource: (round(held), round(room)) for resource, held, room in pairs if round(held) or round(room)}
+        found[name] = GroupUse(round(nodes), round(cordoned), round(pods), used)
     return found
+
+
+def sums_by_group(groups: Sequence[str], columns: Iterable[NDArray[Any]]) -> dict[str, list[float]]:
+    """By the name of a group, in their order: the sum of each column over its rows. Rows without a name are in none."""
+    names = sorted({*groups} - {""})
+    number_of = {name: i for i, name in enumerate(names)}
+    numbers = np.array([number_of.get(group, len(names)) for group in groups], np.int64)
+    sums = [np.bincount(numbers, column, len(names) + 1).tolist() for column in columns]
+    return {name: [each[i] for each in sums] for i, name in enumerate(names)}

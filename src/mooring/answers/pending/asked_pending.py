@@ -229,9 +229,12 @@ def explain_pending(
     )
     if not cures:
         return known
-    search = _ChangeSearch(loaded, trials, asked.shapes, before)
-    changes, searched = search.run([v for v in verdicts if not v.node], decisions, tell)
-    changes += [change for _, found, _ in grouped for change in found]
+    largest = _of_every_reason([verdict for verdict in verdicts if not verdict.node])[:CURED]
+    found = found_changes(_cures_of(largest, asked.shapes, trials, decisions, tell), asked.shapes)
+    counted = [count_change(loaded, asked.shapes, change, before) for change in found]
+    changes = [change for change in counted if change is not None]
+    changes += [change for _, helping, _ in grouped for change in helping]
+    searched = sum(len(verdict.shape.pods) for verdict in largest)
     searched += sum(len(each.pods) for each, _, settled in grouped if not settled)
     return replace(known, changes=sorted(changes, key=lambda each: (-each.pods, each.cost)), searched=searched)
 
@@ -399,24 +402,14 @@ def _of_every_reason(stuck: Sequence[_Verdict]) -> list[_Verdict]:
     return [verdict for turn in zip_longest(*by_size) for verdict in turn if verdict is not None]
 
 
-@dataclass(frozen=True, slots=True)
-class _ChangeSearch:
-    """Looks for changes for the shapes of most pods, and counts how many pods each helps."""
-
-    loaded: LoadedCluster
-    trials: Counterfactual
-    shapes: Sequence[PendingShape]
-    before: PlacedCount
-
-    def run(self, stuck: Sequence[_Verdict], decisions: int, tell: Tell) -> tuple[list[CountedChange], int]:
-        """The changes that help, and for how many pods changes were looked for."""
-        places = {id(shape): place for place, shape in enumerate(self.shapes)}
-        largest = _of_every_reason(stuck)[:CURED]
-        each = max(LEAST_DECISIONS, decisions // max(len(largest), 1))
-        cures = {}
-        for done, verdict in enumerate(largest):
-            cures[places[id(verdict.shape)]] = find_cures(self.trials, verdict.shape.first, each).found
-            tell(len(largest) + done, 3 * len(largest))
-        found = found_changes(cures, self.shapes)
-        counted = [count_change(self.loaded, self.shapes, change, self.before) for change in found]
-        return [change for change in counted if change is not None], sum(len(v.shape.pods) for v in largest)
+def _cures_of(
+    largest: Sequence[_Verdict], shapes: Sequence[PendingShape], trials: Counterfactual, decisions: int, tell: Tell
+) -> dict[int, Sequence[Cure]]:
+    """By place of the shape: the changes that would place the first of its pods."""
+    places = {id(shape): place for place, shape in enumerate(shapes)}
+    each = max(LEAST_DECISIONS, decisions // max(len(largest), 1))
+    cures = {}
+    for done, verdict in enumerate(largest):
+        cures[places[id(verdict.shape)]] = find_cures(trials, verdict.shape.first, each).found
+        tell(len(largest) + done, 3 * len(largest))
+    return cures

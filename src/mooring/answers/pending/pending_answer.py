@@ -12,7 +12,7 @@ from mooring.answers.form.answer import AnswerTable, ClusterAnswer
 from mooring.answers.form.data_table import DataTable, attribute_table, data_table
 from mooring.answers.form.published import ADDED, Count, Form, Number, Positive
 from mooring.api.kind_spec import human_duration
-from mooring.kit.words import some
+from mooring.kit.words import count, some
 
 NAMED_CHANGES = 3
 """How many changes a table names; `-o wide` has all that were counted."""
@@ -193,20 +193,20 @@ class PendingExplanation(ClusterAnswer):
             lines.append(f"The change that helps most: {best.change}{more}. Then {best.shown_pods} more {get} a node")
         if 0 < self.searched < self.pending - self.fitting:
             lines.append(
-                f"Changes were looked for on behalf of {_pods(self.searched)}: the largest groups of every reason"
+                f"Changes were looked for on behalf of {count(self.searched, 'pod', ',')}: the largest groups of every reason"
             )
         return lines
 
     def _headline(self) -> str:
         where = f" in namespace {self.namespace}" if self.namespace else ""
         if not self.groups:
-            return f"No pod is pending{where}, of {_pods(self.all_pods)}"
+            return f"No pod is pending{where}, of {count(self.all_pods, 'pod', ',')}"
         owners = len({owner for group in self.groups for owner in ([group.owner] if group.owner else group.pods)})
         waited = max((group.longest_s for group in self.groups if group.longest_s is not None), default=None)
         oldest = f", the oldest for {human_duration(int(waited))}" if waited is not None else ""
         verb = "is" if self.pending == 1 else "are"
         whose = f" of {owners:,} owners" if owners > 1 else ""
-        return f"{self.pending:,} of {_pods(self.all_pods)}{where}{whose} {verb} pending{oldest}"
+        return f"{self.pending:,} of {count(self.all_pods, 'pod', ',')}{where}{whose} {verb} pending{oldest}"
 
     def tables(self) -> list[AnswerTable]:
         why = [(f"{r.pods:,}", f"{r.owners:,}", f"{r.nodes:,}", r.plugin, r.message) for r in self.reasons]
@@ -260,10 +260,6 @@ class PendingExplanation(ClusterAnswer):
                 },
             ),
         }
-
-
-def _pods(number: int) -> str:
-    return "1 pod" if number == 1 else f"{number:,} pods"
 
 
 def _group_row(group: PendingOwner) -> tuple[object, ...]:

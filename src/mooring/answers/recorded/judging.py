@@ -17,7 +17,7 @@ from mooring.framework.config.types import KubeSchedulerConfiguration
 from mooring.framework.profile.registry import Registry
 from mooring.kit.clock import in_micros
 from mooring.model.node import Node
-from mooring.model.pod import Pod
+from mooring.model.pod import Pod, without_nomination
 from mooring.model.shape import PodShape
 from mooring.scheduler.decide import MIN_FEASIBLE, DecideOptions, decide, nodes_to_find
 from mooring.scheduler.decision import DecisionDetails, DecisionError, NoFit, Placement
@@ -277,7 +277,7 @@ class BindingJudge:
             verdict = self._judged(pod, known)
             if verdict.agrees:
                 return verdict
-            pod = _not_nominated(pod)  # it was not bound there, so that the nomination was not in force any more
+            pod = without_nomination(pod)  # it was not bound there, so that the nomination was not in force any more
         return self._judged(pod, known)
 
     def _judged(self, pod: Pod, known: JudgedBinding) -> JudgedBinding:
@@ -344,11 +344,6 @@ def _differences(own: Mapping[str, int], best: Mapping[str, int]) -> tuple[Plugi
     names: Sequence[str] = [*{**best, **own}]
     found = [PluginScores(name, own.get(name, 0), best.get(name, 0)) for name in names]
     return tuple(sorted(found, key=lambda each: (each.score - each.best_score, each.plugin)))
-
-
-def _not_nominated(pod: Pod) -> Pod:
-    status = msgspec.structs.replace(pod.status, nominated_node_name="")
-    return pod.with_status(status)
 
 
 # ---- Whether kube-scheduler's rule for ties says which node a recorded pod had to get.

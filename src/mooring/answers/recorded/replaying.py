@@ -216,10 +216,7 @@ class ReplayAnswer(ClusterAnswer):
         columns: Columns = {"run": str, "version": str, "from": Time, "until": Time}
         counts: Columns = dict.fromkeys(FIGURES, int)
         runs = ((run.name, run.version, *run.span_ns(), *_figures(run.tally)) for run in self.runs)
-        return {
-            "runs": data_table({**columns, **counts}, runs),
-            "differences": difference_table(self.differences),
-        }
+        return {"runs": data_table({**columns, **counts}, runs), "differences": difference_table(self.differences)}
 
     def kinds(self) -> dict[str, int]:
         """How many steps differ in which way, the most frequent first."""

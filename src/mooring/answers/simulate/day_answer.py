@@ -23,6 +23,7 @@ from mooring.answers.simulate.simulation_form import (
     AttemptLimitForm,
     DayForm,
     GroupWaitForm,
+    MeanUseForm,
     PlacedOnForm,
     SpanForm,
     eviction_forms,
@@ -30,7 +31,6 @@ from mooring.answers.simulate.simulation_form import (
     waits_form,
 )
 from mooring.answers.simulate.simulation_tables import (
-    MeanUse,
     MeanUses,
     eviction_table,
     limit_table,
@@ -39,9 +39,7 @@ from mooring.answers.simulate.simulation_tables import (
     span_table,
     wait_table,
 )
-from mooring.answers.simulate.simulation_tables import (
-    group_wait_table as group_wait_data_table,
-)
+from mooring.answers.simulate.simulation_tables import group_wait_table as group_wait_data_table
 from mooring.kit.words import count
 from mooring.model.quantity import show_bytes, show_percent
 from mooring.sim.day import DayReport, Waits
@@ -185,7 +183,7 @@ class DayAnswer(ClusterAnswer, DayReport):
 
     def data_tables(self) -> Mapping[str, DataTable]:
         return {
-            "waits": wait_table(self.waits, QUANTILES),
+            "waits": wait_table(self.waits),
             "spans": span_table(self.spans, self._resources()),
             "pods": placement_table(self.placements),
             "nodes": data_table({"node": str, "placed": int}, self.placed_on().items()),
@@ -198,9 +196,7 @@ class DayAnswer(ClusterAnswer, DayReport):
 
     def published(self) -> DayForm:
         uses = self.mean_uses
-        zones, pools, fullest = (
-            [use.named(name) for name, use in groups.items()] for groups in (uses.zones, uses.pools, uses.fullest)
-        )
+        zones, pools, fullest = ([*groups.values()] for groups in (uses.zones, uses.pools, uses.fullest))
         return DayForm(
             self.simulated_s,
             round(self.took_s, 3),
@@ -246,12 +242,12 @@ def _waits_table(waits: Sequence[Waits]) -> AnswerTable:
     return AnswerTable(WAITS, heads, rows)
 
 
-def _group_table(title: str, kind: str, groups: Mapping[str, MeanUse]) -> AnswerTable:
+def _group_table(title: str, kind: str, groups: Mapping[str, MeanUseForm]) -> AnswerTable:
     rows = [(name, use.nodes, use.placed, *map(use.told_share, MAIN)) for name, use in groups.items()]
     return AnswerTable(title, (kind, "nodes", "placed", *MAIN), rows)
 
 
-def _group_plots(kind: str, groups: Mapping[str, MeanUse]) -> list[AnswerPlot]:
+def _group_plots(kind: str, groups: Mapping[str, MeanUseForm]) -> list[AnswerPlot]:
     """Where pods were placed, and how full it was there."""
     names, uses = [*groups], [*groups.values()]
     shares = {resource: [use.shares.get(resource) for use in uses] for resource in MAIN}

@@ -11,6 +11,7 @@ from msgspec import UNSET, Meta, UnsetType, field
 from mooring.answers.form.published import Count, Form, Number, Positive
 from mooring.answers.form.utilisation import NamedUseForm, UseForm
 from mooring.kit.clock import NS_PER_S
+from mooring.model.quantity import show_percent
 from mooring.scheduler.decision import DecisionError, NoFit, Placement
 from mooring.sim.day import Waits
 from mooring.sim.results import Explanation, Fate, GroupState, NodeUse, PodResult, SimulatedEviction, Story
@@ -226,8 +227,11 @@ class MeanUseForm(Form, frozen=True):
     nodes: Positive
     placed: Count
     """How often pods were bound to its nodes."""
-    mean_utilisation: Mapping[str, Number | None]
+    shares: Mapping[str, Number | None] = field(name="meanUtilisation")
     """The shares of cpu and memory, averaged over time; null where there is nothing of it."""
+
+    def told_share(self, resource: str) -> str:
+        return show_percent(self.shares.get(resource))
 
 
 class SpanForm(Form, frozen=True):

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from msgspec.structs import astuple
 
 from mooring.answers.form.data_table import (
     Columns,
@@ -14,10 +15,9 @@ from mooring.answers.form.data_table import (
     percent_of,
     share_column,
 )
-from mooring.answers.form.utilisation import FULLEST, GroupUse, pool_of, zone_of
-from mooring.answers.simulate.simulation_form import MeanUseForm
+from mooring.answers.form.utilisation import FULLEST, GroupUse, pool_of, sums_by_group, zone_of
+from mooring.answers.simulate.simulation_form import QUANTILES, MeanUseForm, group_form, waits_form
 from mooring.model.node import Node
-from mooring.model.quantity import show_percent
 from mooring.sim.day import Waits
 from mooring.sim.gauge import MAIN, NodeMeans, Span
 from mooring.sim.results import FailureReason, Fate, GroupState, GroupWait, NodeUse, PodResult, SimulatedEviction
@@ -26,30 +26,12 @@ from mooring.sim.results import FailureReason, Fate, GroupState, GroupWait, Node
 
 
 @dataclass(frozen=True, slots=True)
-class MeanUse:
-    """A zone, a pool or a node, over the time of a simulation."""
-
-    nodes: int
-    placed: int
-    """How many pods were bound to its nodes."""
-    shares: Mapping[str, float | None]
-    """By resource: the requested share of what is allocatable; None where there is nothing of it."""
-
-    def told_share(self, resource: str) -> str:
-        return show_percent(self.shares.get(resource))
-
-    def named(self, name: str) -> MeanUseForm:
-        """The published form of a group."""
-        return MeanUseForm(name, self.nodes, self.placed, self.shares)
-
-
-@dataclass(frozen=True, slots=True)
 class MeanUses:
     """The means in groups, by name."""
 
-    zones: Mapping[str, MeanUse]
-    pools: Mapping[str, MeanUse]
-    fullest: Mapping[str, MeanUse]
+    zones: Mapping[str, MeanUseForm]
+    pools: Mapping[str, MeanUseForm]
+    fullest: Mapping[str, MeanUseForm]
     """The nodes with the largest share of cpu or memory, the fullest first."""
 
 
@@ -68,25 +50,15 @@ def mean_uses(means: NodeMeans | None, placed: Mapping[str, int], nodes: Iterabl
     return MeanUses(zones, pools, {means.names[i]: by_name[means.names[i]] for i in fullest})
 
 
-def _grouped(means: NodeMeans, placed: Mapping[str, int], groups: Sequence[str]) -> dict[str, MeanUse]:
+def _grouped(means: NodeMeans, placed: Mapping[str, int], groups: Sequence[str]) -> dict[str, MeanUseForm]:
     """The sums of each group, by name; nodes with an empty name are in none."""
-    names = sorted({*groups} - {""})
-    number_of = {name: i for i, name in enumerate(names)}
-    numbers = np.array([number_of.get(group, len(names)) for group in groups], np.int64)
-    size = len(names) + 1
-    sizes = np.bincount(numbers, minlength=size).tolist()
-    counts = np.bincount(numbers, [placed.get(name, 0) for name in means.names], size).tolist()
-    requested, allocatable = (
-        [np.bincount(numbers, column, size).tolist() for column in matrix]
-        for matrix in (means.requested, means.allocatable)
-    )
+    bound = np.array([placed.get(name, 0) for name in means.names], np.float64)
+    columns = (np.ones(len(groups)), bound, *means.requested, *means.allocatable)
     found = {}
-    for i, name in enumerate(names):
-        shares = {
-            resource: requested[place][i] / allocatable[place][i] if allocatable[place][i] else None
-            for place, resource in enumerate(MAIN)
-        }
-        found[name] = MeanUse(sizes[i], round(counts[i]), shares)
+    for name, (nodes, count, *amounts) in sums_by_group(groups, columns).items():
+        pairs = zip(MAIN, amounts[: len(MAIN)], amounts[len(MAIN) :], strict=True)
+        shares = {resource: held / room if room else None for resource, held, room in pairs}
+        found[name] = MeanUseForm(name, round(nodes), round(count), shares)
     return found
 
 
@@ -193,14 +165,7 @@ def group_table(groups: Iterable[GroupState]) -> DataTable:
         "waited_seconds": float,
         "message": str,
     }
-    rows = (
-        (
-            *(each.key, "placed" if each.is_placed else "pending", each.min_count),
-            *(len(each.nodes), each.placed_count, each.waited_s, each.message),
-        )
-        for each in groups
-    )
-    return data_table(columns, rows)
+    return data_table(columns, map(astuple, map(group_form, groups)))
 
 
 # ---- a day
@@ -213,17 +178,14 @@ def span_table(spans: Iterable[Span], resources: Sequence[str]) -> DataTable:
     return data_table({"from_seconds": float, **shares, "waiting_pods": float}, rows)
 
 
-def wait_table(waits: Iterable[Waits], quantiles: Mapping[str, float]) -> DataTable:
+def wait_table(waits: Iterable[Waits]) -> DataTable:
     """A row for each priority, the highest first."""
-    times = {f"{name}_seconds": float for name in quantiles}
-    rows = (
-        (each.priority, each.placed, *map(each.quantile_s, quantiles.values()), each.pending, each.preempted)
-        for each in waits
-    )
-    return data_table({"priority": int, "placed": int, **times, "pending": int, "preempted": int}, rows)
+    times = {f"{name}_seconds": float for name in QUANTILES}
+    columns: Columns = {"priority": int, "placed": int, **times, "pending": int, "preempted": int}
+    return data_table(columns, map(astuple, map(waits_form, waits)))
 
 
-def mean_table(kind: str, groups: Mapping[str, MeanUse]) -> DataTable:
+def mean_table(kind: str, groups: Mapping[str, MeanUseForm]) -> DataTable:
     """A row for each zone or pool, with means over the day."""
     rows = (
         (name, use.nodes, use.placed, *(percent_of(use.shares.get(each)) for each in MAIN))

@@ -1,15 +1,16 @@
 """The answer of `mooring study`: the metrics of all runs, and by workload and configuration their means over the seeds."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from mooring.answers.form.answer import AnswerPlot, AnswerTable, ClusterAnswer
-from mooring.answers.form.data_table import DataTable, data_table
+from mooring.answers.form.data_table import Columns, DataTable, data_table
 from mooring.answers.form.published import Count, Form, Number
 from mooring.answers.form.report_parts import BandPlot, BarPlot
 from mooring.answers.study.study_file import OPTIMAL, Study
@@ -138,12 +139,7 @@ class StudyAnswer(ClusterAnswer):
         return zip(self.plans, self.results, strict=True)
 
     def _names(self, plan: StudyPlan) -> tuple[str, str, str]:
-        study = self.study
-        return (
-            study.clusters[plan.cluster].name,
-            study.workloads[plan.workload].name,
-            study.policy(plan.config),
-        )
+        return self.study.names(plan.cluster, plan.workload, plan.config)
 
     def summaries(self) -> list[MetricSummary]:
         """Each metric by cluster, workload, load and configuration, in the order of the study."""
@@ -156,15 +152,8 @@ class StudyAnswer(ClusterAnswer):
         study = self.study
         return [
             MetricSummary(
-                study.clusters[cluster].name,
-                study.workloads[workload].name,
-                study.policy(config),
-                load,
-                metric,
-                by_seed,
-                by_config.get(0, {}),
-                config == 0,
-                config is None,
+                *(*study.names(cluster, workload, config), load, metric),
+                *(by_seed, by_config.get(0, {}), config == 0, config is None),
             )
             for (cluster, workload, load, metric), by_config in values.items()
             for config in (*range(len(study.configurations)), None)
@@ -196,7 +185,7 @@ class StudyAnswer(ClusterAnswer):
         return [
             *self._mean_tables(),
             AnswerTable("Runs that failed", ("run", "reason"), failures),
-            AnswerTable("All runs", self._run_columns(), [*self._run_rows()], is_detail=True),
+            AnswerTable("All runs", tuple(self._run_columns()), [*self._run_rows(_shown)], is_detail=True),
         ]
 
     def _mean_tables(self) -> Iterator[AnswerTable]:
@@ -219,12 +208,13 @@ class StudyAnswer(ClusterAnswer):
         load = (f"load={each.load:g}",) if len(self.study.loads) > 1 else ()
         return (*cluster, each.workload, *load)
 
-    def _run_columns(self) -> tuple[str, ...]:
-        return ("cluster", "workload", "policy", "seed", "load", "pods", *self.study.columns, "bound", "failed")
+    def _run_columns(self) -> Columns:
+        own = {"cluster": str, "workload": str, "policy": str, "seed": int, "load": float, "pods": int}
+        return {**own, **dict.fromkeys(self.study.columns, float), "bound": str, "failed": str}
 
-    def _run_rows(self) -> Iterator[tuple[object, ...]]:
+    def _run_rows(self, shown: Callable[[float | None], object] = lambda value: value) -> Iterator[tuple[object, ...]]:
         for plan, result in self._pairs():
-            values = (_shown(result.values.get(column)) for column in self.study.columns)
+            values = (shown(result.values.get(column)) for column in self.study.columns)
             yield *self._names(plan), plan.seed, plan.load, result.pods, *values, result.bound, result.failed
 
     def plots(self) -> list[AnswerPlot]:
@@ -260,26 +250,13 @@ class StudyAnswer(ClusterAnswer):
                 yield BarPlot(f"{metric}, mean over seeds", [*rows], shown)
 
     def data_tables(self) -> Mapping[str, DataTable]:
-        own = {"cluster": str, "workload": str, "policy": str, "seed": int, "load": float, "pods": int}
-        columns: dict[str, type] = {**own, **dict.fromkeys(self.study.columns, float), "bound": str, "failed": str}
-        rows = (
-            (
-                *(*self._names(plan), plan.seed, plan.load, result.pods),
-                *(result.values.get(column) for column in self.study.columns),
-                *(result.bound or None, result.failed),
-            )
-            for plan, result in self._pairs()
-        )
         where = {"cluster": str, "workload": str, "policy": str, "load": float, "metric": str, "runs": int}
         figures = dict.fromkeys(("mean", "standard_deviation", "difference", "p_value"), float)
-        summaries = (
-            (
-                *(each.cluster, each.workload, each.policy, each.load, each.metric, len(each.by_seed)),
-                *(each.mean, each.deviation, each.difference, each.p_value),
-            )
-            for each in self.summaries()
-        )
-        return {"runs": data_table(columns, rows), "summaries": data_table({**where, **figures}, summaries)}
+        summaries = (msgspec.structs.astuple(each.published()) for each in self.summaries())
+        return {
+            "runs": data_table(self._run_columns(), self._run_rows()),
+            "summaries": data_table({**where, **figures}, summaries),
+        }
 
     def published(self) -> StudyForm:
         runs = [

@@ -254,8 +254,7 @@ def cut_weights(request: Integers, room: int, k: int) -> NDArray[np.float64]:
     | 6 5 4       | 10   | 2 | 1/2 1/2 1/2     |
     """
     whole, rest = np.divmod((k + 1) * request, room)
-    weights: NDArray[np.float64] = np.where(rest == 0, request / room, whole / k)
-    return weights
+    return np.where(rest == 0, request / room, whole / k)
 
 
 def _bound_by_duals(

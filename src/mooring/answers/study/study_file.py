@@ -196,6 +196,10 @@ class Study:
         """The name of a configuration; None: that of the bound."""
         return OPTIMAL if place is None else self.configurations[place].name
 
+    def names(self, cluster: int, workload: int, config: int | None) -> tuple[str, str, str]:
+        """The names of the cluster, the workload and the configuration at these places."""
+        return self.clusters[cluster].name, self.workloads[workload].name, self.policy(config)
+
 
 def read_study(given: str | os.PathLike[str] | Mapping[str, Any], values: Mapping[str, Any] | None = None) -> Study:
     """The study in a YAML or JSON file, or in a dictionary of the same form. `values` are those of parameters.

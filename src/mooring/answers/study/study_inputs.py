@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 
 from mooring.answers.experiments.compared_run import RunInputs
-from mooring.answers.experiments.run_plan import UnknownPath, digest_of, with_value
+from mooring.answers.experiments.run_plan import UnknownPath, digest_of, with_values
 from mooring.answers.study.study_file import ONE_BY_ONE, OPTIMAL, ConfigurationEntry, Study, StudyError, WorkloadEntry
 from mooring.answers.study.study_metrics import PYTHON, amount_in
 from mooring.answers.study.study_plan import StudyPlan
@@ -23,7 +23,6 @@ from mooring.cluster.cluster import Cluster
 from mooring.framework import config as configuration
 from mooring.framework.config import ConfigError, KubeSchedulerConfiguration
 from mooring.framework.config.durations import parse_duration
-from mooring.framework.config.settings import as_object
 from mooring.framework.profile.registry import Registry, load_file
 from mooring.inputs.arrivals import Arrival, PlannedChange, read_arrivals
 from mooring.inputs.configuration_files import configuration_of
@@ -239,13 +238,7 @@ def _configuration(
     entry: ConfigurationEntry, values: Mapping[str, Any], gates: Mapping[str, bool] | None
 ) -> KubeSchedulerConfiguration:
     try:
-        config = configuration_of(entry.config, gates)
-        if not values:
-            return config
-        written: dict[str, Any] = as_object(config)
-        for path, value in values.items():
-            written = with_value(written, path, value)
-        return configuration.from_object(written, feature_gates=gates)
+        return with_values(configuration_of(entry.config, gates), values, gates, entry.name)
     except UnknownPath as error:
         raise StudyError(f"configuration {entry.name}: set: {error}") from None
     except ConfigError as error:

@@ -8,8 +8,8 @@ from typing import Any
 
 import msgspec
 
-from mooring.answers.experiments.figures import ALL_COMPARED, RunFigures, flat_figures
-from mooring.answers.form.data_table import in_snake_case, percent_of
+from mooring.answers.experiments.figures import ALL_COMPARED, RunFigures, column_of, flat_figures, in_column
+from mooring.answers.form.data_table import percent_of
 from mooring.api.validation.problem import Problem, show
 from mooring.cluster.cluster import Cluster
 from mooring.cluster.columns.resource_amounts import NOWHERE
@@ -19,9 +19,7 @@ from mooring.inputs.input_errors import InputError
 from mooring.kit.bounded_reading import read_file
 from mooring.model.meta import Wire
 
-SHARES = ("utilisation.", "fragmentation.")
-"""How paths of figures begin that are shares: their columns are in percent."""
-FIGURES = {in_snake_case(path) + ("_percent" if path.startswith(SHARES) else ""): path for path in ALL_COMPARED}
+FIGURES = {column_of(path): path for path in ALL_COMPARED}
 """Column -> path of the figure."""
 ALLOCATED, FRAGMENTED, PYTHON, FIGURE = "allocated", "fragmented", "python", "figure"
 
@@ -171,8 +169,7 @@ def values_at(metrics: Sequence[Metric], run: StudiedRun, percent: float | None 
 
 def _value(metric: Metric, run: StudiedRun) -> float | None:
     if metric.kind == FIGURE:
-        value = flat_figures(run.figures, [metric.of])[metric.of]
-        return percent_of(value) if metric.of.startswith(SHARES) else value
+        return in_column(metric.of, flat_figures(run.figures, [metric.of])[metric.of])
     if metric.kind == ALLOCATED:
         room = run.allocatable(metric.of)
         return 100 * run.requested(metric.of) / room if room else None

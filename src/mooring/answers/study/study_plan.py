@@ -75,14 +75,8 @@ def _plans(study: Study, bound: bool) -> Iterator[StudyPlan]:
 
 def _shown(study: Study, plan: StudyPlan) -> dict[str, str]:
     """By name of a choice: the value of the run."""
-    names = (
-        study.clusters[plan.cluster].name,
-        study.workloads[plan.workload].name,
-        study.policy(plan.config),
-        str(plan.seed),
-        f"{plan.load:g}",
-    )
-    return dict(zip(CHOICES, names, strict=True))
+    names = study.names(plan.cluster, plan.workload, plan.config)
+    return dict(zip(CHOICES, (*names, str(plan.seed), f"{plan.load:g}"), strict=True))
 
 
 def _wanted(study: Study, only: Mapping[str, Sequence[str]], bound: bool) -> dict[str, set[str]]:

@@ -132,10 +132,8 @@ def _studied(
     asked: FilteringCluster,
     fragmented: Any,
 ) -> StudiedRun:
-    study = inputs.study
-    names = (study.clusters[plan.cluster].name, study.workloads[plan.workload].name)
-    config = study.policy(plan.config)
-    return StudiedRun(*names, config, plan.seed, plan.load, figures, placements, asked.cluster, fragmented)
+    names = inputs.study.names(plan.cluster, plan.workload, plan.config)
+    return StudiedRun(*names, plan.seed, plan.load, figures, placements, asked.cluster, fragmented)
 
 
 # ---- pods one by one
@@ -162,12 +160,7 @@ class _Course:
     """Takes the metrics of a run on its way and at its end."""
 
     def __init__(
-        self,
-        inputs: StudyInputs,
-        plan: StudyPlan,
-        cluster: StudyCluster,
-        workload: StudyWorkload,
-        placing: OneByOne,
+        self, inputs: StudyInputs, plan: StudyPlan, cluster: StudyCluster, workload: StudyWorkload, placing: OneByOne
     ) -> None:
         self._inputs, self._plan, self._cluster, self._workload, self._placing = (
             inputs,

@@ -127,9 +127,8 @@ class StudyRows:
 
     def row(self, digest: str, plan: StudyPlan, result: StudyResult) -> dict[str, Any]:
         study = self._study
-        names = (study.clusters[plan.cluster].name, study.workloads[plan.workload].name)
-        run = (study.policy(plan.config), plan.seed, plan.load, result.pods, result.failed, result.bound)
-        own = (digest, *names, *run)
+        names = study.names(plan.cluster, plan.workload, plan.config)
+        own = (digest, *names, plan.seed, plan.load, result.pods, result.failed, result.bound)
         parameters = json.dumps(dict(study.parameters), sort_keys=True, default=str)
         versions = (VERSION, platform.python_version(), np.__version__)
         return {

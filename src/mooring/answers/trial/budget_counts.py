@@ -58,8 +58,7 @@ class CountedBudget:
     def published(self) -> PodDisruptionBudget:
         """The object with the present count. Pods that are being evicted are gone at once in a simulation."""
         status = msgspec.structs.replace(self.budget.status, disruptions_allowed=self.allowed, disrupted_pods=None)
-        published: PodDisruptionBudget = msgspec.structs.replace(self.budget, status=status)
-        return published
+        return msgspec.structs.replace(self.budget, status=status)
 
 
 class BudgetCounts:

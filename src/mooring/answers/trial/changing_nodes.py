@@ -136,8 +136,7 @@ def equipped(item: KubeObject, name: str) -> KubeObject:
         spec = msgspec.structs.replace(item.spec, node_name=name, pool=pool)
         item = msgspec.structs.replace(item, spec=spec)
     metadata = msgspec.structs.replace(item.metadata, name=own, uid="", owner_references=None)
-    renamed: KubeObject = msgspec.structs.replace(item, metadata=metadata)
-    return renamed
+    return msgspec.structs.replace(item, metadata=metadata)
 
 
 _NO_CONTROLLER = "no controller replaces it; `kubectl drain` deletes it only with --force"

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import msgspec
 
 from mooring.api.validation.problem import Problem
-from mooring.cluster.cluster import Cluster
+from mooring.cluster.cluster import Cluster, object_in
 from mooring.cluster.columns.kernels import Mask
 from mooring.cluster.nodes.table import ClusterError
 from mooring.framework.attempts.runner import Runner
@@ -249,7 +249,7 @@ class Counterfactual(SchedulerView):
     @contextmanager
     def with_object(self, item: KubeObject) -> Iterator[None]:
         """The object is there meanwhile, instead of another of its name."""
-        before = self._same_name(item)
+        before = object_in(self.cluster, type(item), item.key)
         self.cluster.put(item)
         try:
             yield
@@ -260,12 +260,6 @@ class Counterfactual(SchedulerView):
                 self.cluster.nodes.remove_node(item.name)
             else:
                 self.cluster.remove(type(item), item.key)
-
-    def _same_name(self, item: KubeObject) -> KubeObject | None:
-        if not isinstance(item, Node):
-            return self.cluster.objects.get(type(item), {}).get(item.key)
-        row = self.cluster.nodes.row_book.get(item.name)
-        return None if row is None else self.cluster.nodes.nodes[row]
 
     def _make(self, edit: Edit, undo: ExitStack) -> None:
         match edit:

@@ -83,8 +83,7 @@ class AskedGroup:
         assert self.declared is not None
         policy = msgspec.structs.replace(self.declared.spec.scheduling_policy, gang=GangPolicy(number))
         spec = msgspec.structs.replace(self.declared.spec, scheduling_policy=policy)
-        changed: PodGroup = msgspec.structs.replace(self.declared, spec=spec)
-        return changed
+        return msgspec.structs.replace(self.declared, spec=spec)
 
     def with_pods(self, forms: Mapping[str, Pod]) -> "AskedGroup":
         """The group with other forms of some of its pods, by key."""
@@ -205,12 +204,7 @@ class GroupTrials:
         return self._simulated.cluster
 
     def attempt(
-        self,
-        edits: Sequence[Edit] = (),
-        group: AskedGroup | None = None,
-        *,
-        explain: bool = False,
-        keep: bool = False,
+        self, edits: Sequence[Edit] = (), group: AskedGroup | None = None, *, explain: bool = False, keep: bool = False
     ) -> GroupOutcome:
         """The outcome of the group once the edits are made; `group` has its pods in another form, or is another one.
 

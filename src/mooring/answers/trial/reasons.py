@@ -16,6 +16,7 @@ from mooring.framework.attempts.attempt import Attempt, Verdicts, rejecting_filt
 from mooring.framework.attempts.fit_errors import RejectedAttempt, rejecting_codes
 from mooring.framework.contract.status import Code, Rejection
 from mooring.framework.kept.feasible import NARROWED_OUT
+from mooring.kit.words import count
 from mooring.model.node import HARD_EFFECTS, Taint
 from mooring.model.pod import Pod
 from mooring.model.pod_spec import TopologySpreadConstraint
@@ -214,7 +215,7 @@ def _taints(pod: Pod, cluster: Cluster, rows: RowArray) -> Iterable[str]:
             if taint.effect in HARD_EFFECTS and not pod.shape.tolerance.covers(taint):
                 counts[taint] += 1
                 break
-    return [f"taint {show_taint(taint)}: {_nodes(count)}" for taint, count in counts.most_common(SHOWN)]
+    return [f"taint {show_taint(taint)}: {count(times, 'node', ',')}" for taint, times in counts.most_common(SHOWN)]
 
 
 def show_taint(taint: Taint) -> str:
@@ -227,7 +228,7 @@ def _selection(pod: Pod, cluster: Cluster, rows: RowArray) -> Iterable[str]:
     nodes = [node for node in cluster.nodes.nodes if node is not None]
     for key, value in [*(pod.shape.node_selector or {}).items()][:SHOWN]:
         matching = sum(node.labels.get(key) == value for node in nodes)
-        yield f"nodeSelector {key}={value}: matches {_nodes(matching)}"
+        yield f"nodeSelector {key}={value}: matches {count(matching, 'node', ',')}"
     affinity = pod.shape.node_affinity
     required = affinity.required if affinity is not None else None
     for written in (required.node_selector_terms or ())[:SHOWN] if required is not None else ():
@@ -235,7 +236,7 @@ def _selection(pod: Pod, cluster: Cluster, rows: RowArray) -> Iterable[str]:
         matching = sum(term.matches(node.name, node.labels) for node in nodes) if term is not None else 0
         lines = [*(written.match_expressions or ()), *(written.match_fields or ())]
         text = " and ".join(show_requirement(line.key, line.operator, line.values or ()) for line in lines)
-        yield f"required node affinity {text or '(empty term)'}: matches {_nodes(matching)}"
+        yield f"required node affinity {text or '(empty term)'}: matches {count(matching, 'node', ',')}"
 
 
 def show_requirement(key: str, operator: str, values: Iterable[str], most: int = SHOWN) -> str:
@@ -255,7 +256,7 @@ def _ports(pod: Pod, cluster: Cluster, rows: RowArray) -> Iterable[str]:
             any(other[1:] == (protocol, port) for held in cluster.nodes.pods_on[row] for other in held.shape.host_ports)
             for row in rows.tolist()
         )
-        yield f"hostPort {port}/{protocol} on {ip}: in use on {_nodes(holders)}"
+        yield f"hostPort {port}/{protocol} on {ip}: in use on {count(holders, 'node', ',')}"
 
 
 # ---- other pods
@@ -304,7 +305,7 @@ def _relations(pod: Pod, cluster: Cluster, rows: RowArray) -> Iterable[str]:
                 term.speaks_of(other.namespace, other.labels, cluster.labels_of_namespace(other.namespace))
                 for other in cluster.nodes.pods()
             )
-            yield f"pod {name} over {term.topology_key}: {_pods(matching)} selected"
+            yield f"pod {name} over {term.topology_key}: {count(matching, 'pod', ',')} selected"
     own = cluster.labels_of_namespace(pod.namespace)
     keepers = [
         other.key
@@ -317,14 +318,6 @@ def _relations(pod: Pod, cluster: Cluster, rows: RowArray) -> Iterable[str]:
     if keepers:
         more = f" and {len(keepers) - SHOWN} more" if len(keepers) > SHOWN else ""
         yield f"pods whose anti-affinity keeps it away: {', '.join(keepers[:SHOWN])}{more}"
-
-
-def _nodes(count: int) -> str:
-    return f"{count:,} node" if count == 1 else f"{count:,} nodes"
-
-
-def _pods(count: int) -> str:
-    return f"{count:,} pod" if count == 1 else f"{count:,} pods"
 
 
 _OBSTACLES: Mapping[str, Callable[[Pod, Cluster, RowArray], Iterable[str]]] = {

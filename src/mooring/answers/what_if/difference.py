@@ -7,6 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import ClassVar
 
+from msgspec.structs import astuple
+
 from mooring.answers.form.answer import AnswerPlot, AnswerTable, ClusterAnswer
 from mooring.answers.form.data_table import Columns, DataTable, data_table, percent_of
 from mooring.answers.form.plots import use_plots
@@ -136,16 +138,6 @@ def change_table(changes: Iterable[PodRow]) -> DataTable:
     """A row for each pod that changes."""
     columns: Columns = {"namespace": str, "pod": str, "change": str, "from_node": str, "to_node": str, "reason": str}
     return data_table(columns, ((*pod.split("/"), *rest) for pod, *rest in changes))
-
-
-def workload_table(workloads: Mapping[WorkloadName, Counter[str]], counted: Sequence[str]) -> DataTable:
-    """A row for each workload with the number of its pods by what happens to them."""
-    columns: Columns = {"kind": str, "namespace": str, "name": str, **dict.fromkeys(counted, int)}
-    rows = (
-        (workload.kind, *workload.key.split("/"), *(counts[each] for each in counted))
-        for workload, counts in workloads.items()
-    )
-    return data_table(columns, rows)
 
 
 def use_change_table(kind: str, groups: Mapping[str, Moments]) -> DataTable:
@@ -375,9 +367,10 @@ class WhatIf(ClusterAnswer):
 
     def data_tables(self) -> Mapping[str, DataTable]:
         totals = {"": (self.before.total, self.after.total)}
+        workloads: Columns = {"kind": str, "namespace": str, "name": str, **dict.fromkeys(_COUNTED, int)}
         return {
             "pods": change_table(self.pod_changes()),
-            "workloads": workload_table(self.workloads, _COUNTED),
+            "workloads": data_table(workloads, map(astuple, self.concerned)),
             "total": use_change_table("", totals),
             "zones": use_change_table("zone", paired(self.before.zones, self.after.zones)),
             "pools": use_change_table("pool", paired(self.before.pools, self.after.pools)),

@@ -55,8 +55,7 @@ def scale(cluster: ChangingCluster, value: str) -> None:
 def with_scale(workload: Workload, number: int) -> Workload:
     """The workload with this number of pods. A Job has a parallelism instead."""
     field: dict[str, Any] = {"parallelism" if workload.kind == "Job" else "replicas": number}
-    scaled: Workload = msgspec.structs.replace(workload, spec=msgspec.structs.replace(workload.spec, **field))
-    return scaled
+    return msgspec.structs.replace(workload, spec=msgspec.structs.replace(workload.spec, **field))
 
 
 def resize(cluster: ChangingCluster, name: WorkloadName, workload: Workload) -> None:

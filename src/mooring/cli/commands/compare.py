@@ -25,7 +25,6 @@ from mooring.cli.refusal import refusals, refuse
 from mooring.cli.terminal import LateBar
 from mooring.framework.config import ConfigError, KubeSchedulerConfiguration
 from mooring.inputs.arrivals import Arrival, read_arrivals
-from mooring.inputs.input_errors import InputError
 from mooring.inputs.loaded_cluster import LoadedCluster, from_manifests
 from mooring.inputs.manifests import Manifests
 
@@ -108,8 +107,6 @@ def compare(
             )
         except ConfigError as error:
             refuse(*(f"{error.source}: {problem}" for problem in error.problems))
-        except InputError as error:
-            refuse(*error.problems)
     shown.show(answer)
     if exit_code and answer.is_different:
         sys.exit(PLACEMENTS_DIFFER)

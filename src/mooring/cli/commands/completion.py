@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from mooring.cli.completion_scripts import MARK, SHELLS, script
-from mooring.cli.refusal import refuse
+from mooring.cli.refusal import refuse, writing
 from mooring.cli.terminal import tell, tell_script
 
 EPILOG = """
@@ -81,12 +81,10 @@ def _next_step(shell: str, path: Path) -> str:
 
 def _write(path: Path, text: str) -> None:
     """Write the script all at once. A file that somebody else wrote stays as it is."""
-    try:
+    with writing(path):
         if path.is_symlink() or (path.exists() and MARK not in path.read_text(errors="replace").splitlines()[:2]):
             refuse(f"{path}: this file was not written by `mooring completion --install`; move it away, then repeat")
         path.parent.mkdir(parents=True, exist_ok=True)
         new = path.with_name(f".{path.name}.{os.getpid()}")
         new.write_text(text)
         new.replace(path)
-    except OSError as fault:
-        refuse(f"{path}: cannot be written: {fault.strerror}")

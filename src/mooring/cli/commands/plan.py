@@ -14,7 +14,6 @@ from mooring.cli.options import PRICES, file_option, price_unit
 from mooring.cli.refusal import refuse
 from mooring.cli.terminal import LateBar
 from mooring.inputs.arrivals import ArrivalsError
-from mooring.inputs.input_errors import LiveSourceError
 from mooring.inputs.loaded_cluster import LoadedCluster
 
 
@@ -23,10 +22,7 @@ def _live_offers(source: ClusterSource) -> list[dict[str, Any]]:
     # Hot: the client of the API takes 0.1 s to import, and most questions are about files.
     from mooring.inputs.live_clusters import read_live_offers
 
-    try:
-        objects, notes = read_live_offers(source.kubeconfig, source.context)
-    except LiveSourceError as fault:
-        refuse(fault)
+    objects, notes = read_live_offers(source.kubeconfig, source.context)
     tell_notes(notes)
     return objects
 

@@ -21,10 +21,9 @@ from mooring.cli.options import (
     tell_gates,
 )
 from mooring.cli.recording_options import recording_limits
-from mooring.cli.refusal import refusals, refuse
+from mooring.cli.refusal import refusals, refuse, refuse_file
 from mooring.cli.terminal import tell
 from mooring.framework.config.durations import Duration
-from mooring.inputs.input_errors import LiveSourceError
 from mooring.inputs.live_source import connection_to
 from mooring.kit.process import raise_descriptor_limit, run_event_loop
 from mooring.kit.version import VERSION
@@ -84,7 +83,7 @@ def record(directory: Path, **given: Any) -> None:
     except ObserverError as fault:
         refuse(f"{settings.access.server}: {fault}")
     except OSError as fault:
-        refuse(f"{directory}: cannot be written: {fault.strerror or fault}")
+        refuse_file(directory, fault)
     _tell_end(recorder)
 
 
@@ -121,11 +120,7 @@ class _RecordFlags:
         gates = chosen_gates(self.feature_gates)
         tell_gates(gates)
         with refusals(self.config or "configuration"):
-            config = configured(self.config, gates)
-            try:
-                access = connection_to(self.kubeconfig, self.context)
-            except LiveSourceError as fault:
-                refuse(fault)
+            config, access = configured(self.config, gates), connection_to(self.kubeconfig, self.context)
         return ObserverSettings(access, self.directory, config, gates, limits, lasts_s, VERSION, self.keep_annotations)
 
 

@@ -11,14 +11,12 @@ from typing import Any
 import click
 
 from mooring.answers.experiments.comparing import config_name
-from mooring.answers.experiments.comparison import Comparison
-from mooring.answers.experiments.workers import RunFault
 from mooring.answers.explain.explain import explain_pod
 from mooring.answers.recorded.pod_story import PodStory, follow_pod, view_between_steps
 from mooring.answers.recorded.replaying import ReplayAnswer, recorded_settings, would_have
 from mooring.answers.recorded.replaying import replay as replay_runs
 from mooring.api.kinds import node_name, pod_name
-from mooring.cli.answering import ShownAnswer, answer_blocks, own_output, shows_answer, tell_notes, warn
+from mooring.cli.answering import ShownAnswer, answer_blocks, own_output, shows_answer, tell_notes, told_runs, warn
 from mooring.cli.options import config_file, configured, dashboard_port, enable_loaded, plugin_files, registry_with
 from mooring.cli.refusal import refusals, refuse
 from mooring.cli.report import cut_table
@@ -258,8 +256,6 @@ def lines_of_user() -> Iterator[str]:
 
 DIFFERENT = 1
 """The exit status if a decision came out otherwise."""
-PARTS_OF_A_RUN = 1000
-"""Progress counts whole numbers, and the runs of a comparison are two."""
 OTHER_PLUGINS = "other plugins"
 """The name of the recorded configuration with plugins of --plugin."""
 
@@ -433,21 +429,11 @@ class _Replay:
         if flags.config is not None:
             name, config = config_name(flags.config), configured(flags.config, recorded.gates)
         else:
-            name, config = OTHER_PLUGINS, recorded_settings(self._runs).config
+            name, config = OTHER_PLUGINS, recorded_settings(self._runs).config  # enabled plugins change it
         tell_notes(enable_loaded(config, self._registry))
         with own_output(), LateBar("simulating") as bar:
-            try:
-                answer: Comparison = would_have(
-                    self._runs,
-                    recorded,
-                    name,
-                    config,
-                    self._registry,
-                    self._span,
-                    lambda done, total: bar(int(done * PARTS_OF_A_RUN), total * PARTS_OF_A_RUN),
-                )
-            except RunFault as fault:
-                refuse(*str(fault).splitlines())
+            on_progress = told_runs(bar)["on_progress"]
+            answer = would_have(self._runs, recorded, name, config, self._registry, self._span, on_progress)
         flags.shown.show(answer)
 
     def _serve(self) -> None:

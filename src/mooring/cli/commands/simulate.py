@@ -35,11 +35,11 @@ from mooring.cli.answering import (
 )
 from mooring.cli.options import dashboard_port, file_option, idle_plugins, tie_break
 from mooring.cli.recording_options import RecordingFlags, recording_options, undeclared_annotations
-from mooring.cli.refusal import refusals, refuse, tracebacks
+from mooring.cli.refusal import refusals, refuse, refuse_file, tracebacks
 from mooring.cli.report import told_others, told_outcome, told_preemption, told_story
 from mooring.cli.terminal import Block, LateBar, tell, tell_blocks
 from mooring.framework.config.durations import parse_duration
-from mooring.inputs.arrivals import Arrival, ArrivalsError, read_arrivals
+from mooring.inputs.arrivals import Arrival, read_arrivals
 from mooring.inputs.field_checks import Validation
 from mooring.inputs.generated_load import GeneratedLoad
 from mooring.inputs.load_plan import LoadPlanError, read_load_plan
@@ -242,7 +242,8 @@ class _Task:
         if self.flags.generate is not None:
             answer = self._run_generated(self.flags.generate, begin_s)
         elif self.flags.arrivals is not None:
-            answer = self._run_arrivals(self.flags.arrivals)
+            known = self.loaded
+            answer = self._day(read_arrivals(self.flags.arrivals, known.objects, known.gates, self.validation, warn))
         else:
             answer = self._place()
         if isinstance(answer, SimulationAnswer):
@@ -270,14 +271,6 @@ class _Task:
         tell_blocks(_asked(answer, self.shown.output == "wide"))
         self.shown.write_page(answer, answer.notes)
         tell_notes(answer.notes)
-
-    def _run_arrivals(self, path: str) -> DayAnswer:
-        """Let pods arrive over time."""
-        try:
-            arrivals = read_arrivals(path, self.loaded.objects, self.loaded.gates, self.validation, warn)
-        except ArrivalsError as error:
-            refuse(*error.problems)
-        return self._day(arrivals)
 
     def _run_generated(self, path: str, begin_s: float) -> DayAnswer:
         """Generate a load and let its pods arrive."""
@@ -342,15 +335,14 @@ def _stays(path: str | None) -> Iterator[StayFile | None]:
     try:
         file = os.fdopen(open_private(path, os.O_TRUNC), "w", encoding="utf-8", newline="")
     except (OSError, ValueError) as error:
-        reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
-        refuse(Problem("", f"cannot be written: {reason}", file=path))
+        refuse_file(path, error)
     try:
         with file:
             yield StayFile(file)
     except OSError as error:
         if error.filename is not None:
             raise  # this is about another file
-        refuse(Problem("", f"cannot be written: {error.strerror}", file=path))
+        refuse_file(path, error)
 
 
 # ---- what was asked about single pods

@@ -305,25 +305,13 @@ def objects_in_store(api: ResourceApi) -> MoreObjects:
 
     def more(question: Question) -> Iterator[JsonObject]:
         kept = [(spec, api.store.all(spec.storage)) for spec in UNSEEN]
-        events = _events(api, question)
-        return _written([*kept, (EVENTS, events)])
+        if isinstance(question, ExplainPod):
+            kept.append((EVENTS, [event for event in api.store.all(EVENTS.storage) if _is_about(event, question)]))
+        return ({"apiVersion": spec.api_version, "kind": spec.kind, **item} for spec, items in kept for item in items)
 
     return more
 
 
-def _written(kept: list[tuple[KindSpec, list[JsonObject]]]) -> Iterator[JsonObject]:
-    for spec, items in kept:
-        for item in items:
-            yield {"apiVersion": spec.api_version, "kind": spec.kind, **item}
-
-
-def _events(api: ResourceApi, question: Question) -> list[JsonObject]:
-    if not isinstance(question, ExplainPod):
-        return []
-    wanted = (question.namespace, question.name)
-    return [item for item in api.store.all(EVENTS.storage) if _about(item) == wanted]
-
-
-def _about(event: JsonObject) -> tuple[str, str]:
+def _is_about(event: JsonObject, pod: ExplainPod) -> bool:
     involved = event.get("involvedObject") or {}
-    return involved.get("namespace", ""), involved.get("name", "")
+    return (involved.get("namespace", ""), involved.get("name", "")) == (pod.namespace, pod.name)

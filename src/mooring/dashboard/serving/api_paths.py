@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, TypeVar
 from urllib.parse import parse_qsl, unquote
 
@@ -13,9 +14,7 @@ from mooring.dashboard.interfaces import (
     DashboardSource,
     DecisionsPage,
     Doings,
-    DoneChanges,
     ExplainPod,
-    Question,
     Questions,
     Refused,
     RejectionsOnNode,
@@ -146,15 +145,17 @@ class ApiPaths:
         self._add("GET api/pods", self._pods)
         self._add("GET api/pods/*/*", self._pod)
         if parts.questions is not None:
-            self._add("GET api/pods/*/*/explanation", self._explanation)
-            self._add("GET api/nodes/*/rejections", self._rejections)
-            self._add("POST api/what-if", self._what_if)
+            ask = parts.questions.ask
+            self._add("GET api/pods/*/*/explanation", lambda request, *pod: ask(ExplainPod(*pod)))
+            self._add("GET api/nodes/*/rejections", lambda request, node: ask(RejectionsOnNode(node)))
+            self._add("POST api/what-if", lambda request: ask(_decoded(request.body, AskedChanges)))
         if parts.doings is not None:
-            self._add("POST api/do", self._do)
+            do = parts.doings.do
+            self._add("POST api/do", lambda request: do(_decoded(request.body, AskedChanges)))
         if parts.timeline is not None:
-            self._add("GET api/replay", self._replay)
-            self._add("POST api/replay/seek", self._seek)
-            self._add("GET api/replay/decisions", self._decisions)
+            self._add("GET api/replay", partial(self._replay, parts.timeline))
+            self._add("POST api/replay/seek", partial(self._seek, parts.timeline))
+            self._add("GET api/replay/decisions", partial(self._decisions, parts.timeline))
 
     def _add(self, pattern: str, handler: Handler) -> None:
         """`*` stands for one part of a path."""
@@ -237,46 +238,22 @@ class ApiPaths:
         except TooBusy:
             raise Refused(429, "too many requests wait for the scheduler already", 1) from None
 
-    # ---- questions
-
-    async def _explanation(self, request: ApiRequest, namespace: str, name: str) -> bytes:
-        return await self._ask(ExplainPod(namespace, name))
-
-    async def _rejections(self, request: ApiRequest, node: str) -> bytes:
-        return await self._ask(RejectionsOnNode(node))
-
-    async def _what_if(self, request: ApiRequest) -> bytes:
-        return await self._ask(_decoded(request.body, AskedChanges))
-
-    async def _ask(self, question: Question) -> bytes:
-        assert self._parts.questions is not None
-        return await self._parts.questions.ask(question)
-
-    async def _do(self, request: ApiRequest) -> DoneChanges:
-        assert self._parts.doings is not None
-        return await self._parts.doings.do(_decoded(request.body, AskedChanges))
-
     # ---- recordings
 
-    @property
-    def _timeline(self) -> TimeLine:
-        assert self._parts.timeline is not None
-        return self._parts.timeline
+    async def _replay(self, timeline: TimeLine, request: ApiRequest) -> TimeLineState:
+        return timeline.state()
 
-    async def _replay(self, request: ApiRequest) -> TimeLineState:
-        return self._timeline.state()
-
-    async def _seek(self, request: ApiRequest) -> TimeLineState:
+    async def _seek(self, timeline: TimeLine, request: ApiRequest) -> TimeLineState:
         target = _decoded(request.body, SeekTarget)
         if sum(value is not None for value in (target.time, target.decision, target.step)) != 1:
             raise Refused(422, "give one of time, decision and step")
-        state = await self._timeline.seek(target)
+        state = await timeline.seek(target)
         self._sampler.wake()
         return state
 
-    async def _decisions(self, request: ApiRequest) -> DecisionsPage:
+    async def _decisions(self, timeline: TimeLine, request: ApiRequest) -> DecisionsPage:
         after = request.number("after", 0, 0, 2**53)
-        return self._timeline.decisions(after, request.number("limit", 100, 1, MAX_ENTRIES))
+        return timeline.decisions(after, request.number("limit", 100, 1, MAX_ENTRIES))
 
 
 def shown_name(name: str) -> str:

@@ -52,51 +52,40 @@ def dumped_objects(
 
     `kept` are annotations that plugins read, or that the user wants to keep.
     """
-    return DumpedObjects(kept).items(manifests, settings)
+    kept, left_out = READ_ANNOTATIONS | (kept or AnnotationKeys()), Counter[str]()
+    for manifest in manifests.objects:
+        left_out.update(key for key in manifest.object.metadata.annotations or () if key not in kept)
+    known = header_of(manifests)
+    # A dump that is made of a dump lacks what the first one lacks.
+    before = (key for key in known.left_out_annotations or () if key not in kept)
+    named = sorted({*(key for key, _ in left_out.most_common(NAMED_KEYS)), *before})
+    header = msgspec.structs.replace(known, left_out_annotations=named or None)
+    objects = (_stripped(each, kept) for each in _written_objects(manifests))
+    return [header_object(header), *([settings] if settings is not None else []), *objects]
 
 
-class DumpedObjects:
-    """Writes objects as manifests, and counts the annotations that it leaves out."""
+def _written_objects(manifests: Manifests) -> Iterator[JsonObject]:
+    """Objects that decisions read, then workloads without such an object, then events."""
+    workloads = {(each.kind, each.object.key): each.object for each in manifests.workloads}
+    for manifest in manifests.objects:
+        yield written_object(manifest.object, workloads.pop((manifest.kind, manifest.object.key), None))
+    yield from map(written_object, workloads.values())
+    for event in manifests.events:
+        yield {"apiVersion": EVENT_VERSION, "kind": EVENT, **msgspec.to_builtins(event)}
 
-    def __init__(self, kept: AnnotationKeys | None = None) -> None:
-        self._kept = READ_ANNOTATIONS | (kept or AnnotationKeys())
-        self._left_out: Counter[str] = Counter()
-        """Keys of annotations that plugins would see, of pods, nodes and the like, by the number of objects."""
 
-    def items(self, manifests: Manifests, settings: JsonObject | None) -> list[JsonObject]:
-        objects = [*self._objects(manifests)]
-        left_out = [key for key, _ in self._left_out.most_common(NAMED_KEYS)]
-        known = header_of(manifests)
-        # A dump that is made of a dump lacks what the first one lacks.
-        named = sorted({*left_out, *(key for key in known.left_out_annotations or () if key not in self._kept)})
-        header = msgspec.structs.replace(known, left_out_annotations=named or None)
-        return [header_object(header), *([settings] if settings is not None else []), *objects]
-
-    def _objects(self, manifests: Manifests) -> Iterator[JsonObject]:
-        """Yield the objects of a dump as JSON: objects that decisions read, then workloads without such an object, then
-        events. Annotations that are not kept are removed and noted."""
-        workloads = {(each.kind, each.object.key): each.object for each in manifests.workloads}
-        for manifest in manifests.objects:
-            workload = workloads.pop((manifest.kind, manifest.object.key), None)
-            self._left_out.update(key for key in manifest.object.metadata.annotations or () if key not in self._kept)
-            yield self._stripped(written_object(manifest.object, workload))
-        for workload in workloads.values():
-            yield self._stripped(written_object(workload))
-        for event in manifests.events:
-            yield {"apiVersion": EVENT_VERSION, "kind": EVENT, **self._stripped(msgspec.to_builtins(event))}
-
-    def _stripped(self, body: JsonObject) -> JsonObject:
-        """The object, after annotations that nothing reads were removed in place: its own, and those of its templates."""
-        metadata = body.get("metadata")
-        if isinstance(metadata, dict) and "annotations" in metadata:
-            held = metadata.pop("annotations")
-            if found := {key: text for key, text in held.items() if key in self._kept}:
-                metadata["annotations"] = found
-        spec = body.get("spec")
-        if isinstance(spec, dict):
-            for inner in _templates(spec):
-                self._stripped(inner)
-        return body
+def _stripped(body: JsonObject, kept: AnnotationKeys) -> JsonObject:
+    """The object, after annotations that nothing reads were removed in place: its own, and those of its templates."""
+    metadata = body.get("metadata")
+    if isinstance(metadata, dict) and "annotations" in metadata:
+        held = metadata.pop("annotations")
+        if found := {key: text for key, text in held.items() if key in kept}:
+            metadata["annotations"] = found
+    spec = body.get("spec")
+    if isinstance(spec, dict):
+        for inner in _templates(spec):
+            _stripped(inner, kept)
+    return body
 
 
 def header_of(manifests: Manifests) -> DumpHeader:

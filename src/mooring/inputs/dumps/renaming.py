@@ -376,9 +376,6 @@ EXCEPTIONS: Mapping[type[Wire], Mapping[str, Rule]] = {
     devices.DeviceCapacity: {"value": _amount},
     devices.DeviceCounter: {"value": _amount},
     devices.Device: {"capacity": _qualified},
-    PodEvent: {
-        "reason": lambda book, text: text if text in PUBLIC["event_reasons"] else "Other",
-        "message": _empty,
-    },
+    PodEvent: {"reason": lambda book, text: text if text in PUBLIC["event_reasons"] else "Other", "message": _empty},
 }
 """By struct, fields whose names mean something else elsewhere."""

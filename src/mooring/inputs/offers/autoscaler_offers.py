@@ -240,9 +240,9 @@ class KarpenterPool:
 
 def node_pool(written: Mapping[str, Any], file: str, problems: list[Problem]) -> KarpenterPool | None:
     """Read a NodePool of v1 or v1beta1. None after a problem was noted."""
-    metadata, spec = _part(written, "metadata"), _part(written, "spec")
-    template = _part(spec, "template")
-    inside, name = _part(template, "spec"), str(metadata.get("name") or "")
+    metadata, spec = _map(written, "metadata"), _map(written, "spec")
+    template = _map(spec, "template")
+    inside, name = _map(template, "spec"), str(metadata.get("name") or "")
     faults: list[Problem] = []
     if not name:
         faults.append(Problem("metadata.name", show(metadata.get("name")), "the name of the pool"))
@@ -251,7 +251,7 @@ def node_pool(written: Mapping[str, Any], file: str, problems: list[Problem]) ->
     if not isinstance(taints, list) or not all(isinstance(taint, Mapping) for taint in taints):
         faults.append(Problem("spec.template.spec.taints", show(taints), "a list of taints"))
     limits = _amounts(spec.get("limits") or {}, "spec.limits", faults)
-    status = _part(written, "status").get("resources")
+    status = _map(written, "status").get("resources")
     used = None if status is None else _amounts(status, "status.resources", faults)
     weight = spec.get("weight") or 0
     if not isinstance(weight, int) or not 0 <= weight <= 100:
@@ -259,20 +259,15 @@ def node_pool(written: Mapping[str, Any], file: str, problems: list[Problem]) ->
     if faults:
         problems += [fault.at(f"NodePool {name}".strip(), file) for fault in faults]
         return None
-    own = _part(template, "metadata")
-    labels = {**_texts(own, "labels")}
+    own = _map(template, "metadata")
+    labels = _texts(own, "labels")
     # A requirement with one value is a label of every node.
     labels |= {each.key: each.values[0] for each in requirements if each.operator == "In" and len(each.values) == 1}
     return KarpenterPool(name, requirements, labels, _texts(own, "annotations"), taints, limits, used, weight, file)
 
 
-def _part(written: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    part = written.get(name)
-    return part if isinstance(part, Mapping) else {}
-
-
 def _texts(written: Mapping[str, Any], name: str) -> dict[str, str]:
-    return {str(key): str(text) for key, text in _part(written, name).items()}
+    return {str(key): str(text) for key, text in _map(written, name).items()}
 
 
 def _requirements(written: Any, path: str, faults: list[Problem]) -> Iterator[PoolRequirement]:

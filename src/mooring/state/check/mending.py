@@ -6,6 +6,7 @@ mending, because time has passed since the comparison. What has become right mea
 
 from collections.abc import Callable, Iterable, Mapping
 
+from mooring.cluster.cluster import object_in
 from mooring.framework.contract.events import ASSIGNED_POD_DELETE
 from mooring.model.devices import ResourceClaim
 from mooring.model.meta import KubeObject
@@ -15,7 +16,7 @@ from mooring.model.storage import PersistentVolume, PersistentVolumeClaim
 from mooring.scheduler.core import Core
 from mooring.scheduler.inputs import ObjectAdded, ObjectRemoved, ObjectUpdated
 from mooring.scheduler.scheduler import Scheduler
-from mooring.state.check.object_differences import KINDS, UNCONFIRMED, DifferenceKind, StateDifference, object_of
+from mooring.state.check.object_differences import KINDS, UNCONFIRMED, DifferenceKind, StateDifference
 
 Outcome = tuple[StateDifference, Exception | None]
 """A difference, and why it could not be mended; None: it was."""
@@ -56,7 +57,7 @@ def _object(running: Scheduler, fresh: Scheduler, difference: StateDifference) -
         _pod(running, fresh, difference)
     else:
         about, key = difference.about, difference.name
-        _hand(running, object_of(running.cluster, about, key), object_of(fresh.cluster, about, key))
+        _hand(running, object_in(running.cluster, about, key), object_in(fresh.cluster, about, key))
 
 
 def _hand(running: Scheduler, old: KubeObject | None, new: KubeObject | None) -> None:

@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from mooring.cluster.cluster import Cluster
+from mooring.cluster.cluster import Cluster, object_in
 from mooring.cluster.columns.labels import LabelColumn, ValueColumn
 from mooring.cluster.nodes.table import NodeTable
 from mooring.model.devices import ResourceClaim
@@ -148,18 +148,10 @@ def compare_objects(running: Cluster, fresh: Cluster) -> Findings:
 
 def _compare_kind(kind: type[KubeObject], running: Cluster, fresh: Cluster) -> Findings:
     def look(key: str) -> Iterator[StateDifference]:
-        return _unequal(kind, key, "version", object_of(running, kind, key), object_of(fresh, kind, key))
+        return _unequal(kind, key, "version", object_in(running, kind, key), object_in(fresh, kind, key))
 
     ours, theirs = (each.nodes.row_book if kind is Node else each.objects[kind] for each in (running, fresh))
     yield from in_batches(list(ours.keys() | theirs.keys()), look)
-
-
-def object_of(cluster: Cluster, kind: type[KubeObject], key: str) -> KubeObject | None:
-    """An object of any kind but pods; None: the cluster has none of this key."""
-    if kind is Node:
-        row = cluster.nodes.row_book.get(key)
-        return None if row is None else cluster.nodes.nodes[row]
-    return cluster.objects[kind].get(key)
 
 
 def _unequal(

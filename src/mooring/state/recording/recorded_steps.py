@@ -148,8 +148,7 @@ def with_changes(old: KubeObject, changes: dict[str, msgspec.Raw]) -> KubeObject
     for name, written in _names(type(old)):
         if written in changes:
             values[name] = _changed(type(old), name, getattr(old, name), changes[written])
-    new: KubeObject = replace(old, **values)
-    return new
+    return replace(old, **values)
 
 
 def _changed(struct: type[KubeObject], name: str, before: Any, written: msgspec.Raw) -> Any:

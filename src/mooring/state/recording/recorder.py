@@ -155,22 +155,16 @@ def record_live(
         return None
     header = scheduler_header(config, gates, started_ns, settings.version, settings.annotations)
     header.max_unschedulable_s = max_unschedulable_s
-    return record_run(settings.directory, header, settings.limits)
-
-
-def record_run(directory: Path, header: SegmentHeader, limits: RecordingLimits | None = None) -> "RunRecorder":
-    """Begin to record a run in a folder of its own in the directory. Raises OSError where that cannot be written to."""
-    limits, figures = limits or RecordingLimits(), RecordingFigures()
-    return RunRecorder(RunFiles(directory, limits, header.started_ns, figures), header, limits, figures)
+    return RunRecorder(settings.directory, header, settings.limits)
 
 
 class RunRecorder:
-    """The recorder of one scheduler. `header` says what the scheduler is; run and number are filled in."""
+    """The recorder of one scheduler, in a folder of its own in the directory. `header` says what the scheduler is; run and
+    number are filled in. Raises OSError where the directory cannot be written to."""
 
-    def __init__(
-        self, files: RunFiles, header: SegmentHeader, limits: RecordingLimits, figures: RecordingFigures
-    ) -> None:
-        self.files, self._limits, self.figures = files, limits, figures
+    def __init__(self, directory: Path, header: SegmentHeader, limits: RecordingLimits | None = None) -> None:
+        self._limits, self.figures = limits or RecordingLimits(), RecordingFigures()
+        self.files = RunFiles(directory, self._limits, header.started_ns, self.figures)
         self._header = header
         self._conceal, self._templates = Concealer(AnnotationKeys.of(header.annotations)), PodTemplates()
         parts: MakeParts = self._templates.parts
@@ -309,12 +303,7 @@ class RunRecorder:
         self._templates.clear()
         lost, self._lost = self._lost, 0
         header = msgspec.structs.replace(
-            self._header,
-            run=self.files.run,
-            number=self._number,
-            begins=begins,
-            lost=lost,
-            started_ns=self._last_ns,
+            self._header, run=self.files.run, number=self._number, begins=begins, lost=lost, started_ns=self._last_ns
         )
         self.files.begin(header)
 
@@ -328,31 +317,21 @@ OBSERVER = "observer"
 """The source in the header of such a recording."""
 
 
-def observe_run(
-    directory: Path, header: SegmentHeader, clock: Clock, known: KnownObjects, limits: RecordingLimits | None = None
-) -> "ObserverRecorder":
-    """Begin to record in a folder of its own in the directory. Raises OSError where that cannot be written to."""
-    limits, figures = limits or RecordingLimits(), RecordingFigures()
-    files = RunFiles(directory, limits, header.started_ns, figures)
-    return ObserverRecorder(files, msgspec.structs.replace(header, source=OBSERVER), limits, figures, clock, known)
-
-
 class ObserverRecorder(RunRecorder):
     """The recorder of one cluster: a ChangeListener that writes what it gets."""
 
     def __init__(
         self,
-        files: RunFiles,
+        directory: Path,
         header: SegmentHeader,
-        limits: RecordingLimits,
-        figures: RecordingFigures,
         clock: Clock,
         known: KnownObjects,
+        limits: RecordingLimits | None = None,
     ) -> None:
         self._clock, self._known = clock, known
         self.bindings = 0
         """Pods that got their node while they were watched."""
-        super().__init__(files, header, limits, figures)
+        super().__init__(directory, msgspec.structs.replace(header, source=OBSERVER), limits)
 
     @property
     def path(self) -> Path:

@@ -138,8 +138,7 @@ class StepReader:
         return RecordedStep(number, self.now_ns, change, found)
 
     def _input(self, code: int, about: list[msgspec.Raw]) -> inputs.Input | None:
-        read: inputs.Input | None = None if code in (steps.ATTEMPT, steps.RELEASE) else _READ[code](self, about)
-        return read
+        return None if code in (steps.ATTEMPT, steps.RELEASE) else _READ[code](self, about)
 
     # ---- one for each kind of step
 
@@ -214,8 +213,7 @@ def _named(pod_id: str) -> Pod:
 
 
 def _item(kind: str, written: msgspec.Raw) -> KubeObject:
-    item: KubeObject = msgspec.json.decode(written, type=KINDS[kind].struct)
-    return item
+    return msgspec.json.decode(written, type=KINDS[kind].struct)
 
 
 def _list(about: list[msgspec.Raw]) -> bytes:
