@@ -175,6 +175,43 @@ def test_a_rule_that_taints_devices_counts() -> None:
     assert step(*objects, rule, pod)["message"] == "0/1 nodes are available: 1 cannot allocate all claims."
 
 
+def _two_full_nodes(*incomplete: str) -> list[Json]:
+    """Nodes with room for one pod and a pod each; p asks for all their devices, and pools of these nodes are incomplete."""
+    wanted = {"deviceClassName": "any", "allocationMode": "All"}
+    claim = _object("ResourceClaim", "c", "default", spec={"devices": {"requests": [{"name": "r", "exactly": wanted}]}})
+    published = [
+        {
+            "driver": "d.example.com",
+            "nodeName": name,
+            "pool": {"name": name, "generation": 1, "resourceSliceCount": 1 + (name in incomplete)},
+            "devices": [{"name": "d-0"}],
+        }
+        for name in ("a", "b")
+    ]
+    return [
+        *(a_node(name, pods="1") for name in ("a", "b")),
+        *(_object("ResourceSlice", spec["nodeName"], spec=spec) for spec in published),
+        *(a_pod(f"on-{name}", name) for name in ("a", "b")),
+        _object("DeviceClass", "any", spec={}),
+        claim,
+        a_pod("p", priority=10, resourceClaims=[{"name": "c", "resourceClaimName": "c"}]),
+    ]
+
+
+def test_a_filter_that_fails_about_one_node_leaves_the_other_candidates_of_a_preemption() -> None:
+    for incomplete, chosen in (("a", "b"), ("b", "a")):
+        found = step(*_two_full_nodes(incomplete))["preemption"]
+        assert (found["node"], found["acceptable"]) == (chosen, [chosen])
+
+
+def test_a_preemption_without_candidates_tells_what_failed_about_each_node() -> None:
+    failed = (
+        'running "DynamicResources" filter plugin: claim default/c, request r: asks for all devices, but resource pool'
+    )
+    faults = ", ".join(f"{failed} d.example.com/{name} is currently being updated" for name in ("a", "b"))
+    assert step(*_two_full_nodes("a", "b"))["preemption"]["message"] == f"preemption: [{faults}]"
+
+
 # ---- Timelines: what changes between attempts
 
 
