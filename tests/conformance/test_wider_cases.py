@@ -316,6 +316,15 @@ def test_a_group_with_pods_on_a_node_that_is_gone_is_no_victim_but_an_error() ->
     )
 
 
+def test_a_group_with_a_topology_finds_no_placement_in_a_cluster_without_nodes() -> None:
+    spec = {"schedulingPolicy": {"basic": {}}, "schedulingConstraints": {"topology": [{"key": "rack"}]}}
+    group = {**_object("PodGroup", "g", "default", spec=spec), "apiVersion": "scheduling.k8s.io/v1beta1"}
+    member = a_pod("p", schedulingGroup={"podGroupName": "g"})
+    gates = f"{GROUPS},TopologyAwareWorkloadScheduling=true"
+    pending = _states(_create(group), _create(member), gates=gates)[-1]["pending"]["default/p"]
+    assert (pending["reason"], pending["message"]) == ("Unschedulable", "no feasible placements found")
+
+
 def test_a_claim_that_a_pod_mentions_twice_takes_the_devices_that_were_found_first() -> None:
     spec = {"driver": "d.example.com", "nodeName": "a", "devices": [{"name": "d-0"}, {"name": "d-1"}]}
     published = _object(
