@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from mooring.sim.conform import follow
-from small_scenarios import Json, a_node, a_pod, step, steps
+from small_scenarios import Json, a_node, a_pod, requesting, step, steps
 
 NODE_AFFINITY = "node(s) didn't match Pod's node affinity/selector"
 GROUPS = "GenericWorkload=true"
@@ -175,6 +175,18 @@ def test_a_rule_that_taints_devices_counts() -> None:
     assert step(*objects, rule, pod)["message"] == "0/1 nodes are available: 1 cannot allocate all claims."
 
 
+@pytest.mark.parametrize(("gates", "result"), [("", "error"), (",DRADeviceBindingConditions=false", "unschedulable")])
+def test_requests_with_capacity_are_no_error_where_the_newer_features_of_devices_are_all_off(
+    gates: str, result: str
+) -> None:
+    wanted = {"deviceClassName": "any", "allocationMode": "ExactCount", "count": 1, "capacity": {"requests": {}}}
+    claim = _object("ResourceClaim", "c", "default", spec={"devices": {"requests": [{"name": "r", "exactly": wanted}]}})
+    pod = a_pod("p", resourceClaims=[{"name": "c", "resourceClaimName": "c"}])
+    off = f"DRAConsumableCapacity=false,DRAFractionalCapacityRange=false{gates}"
+    found = steps(a_node("a"), _object("DeviceClass", "any", spec={}), claim, pod, pods=["p"], gates=off)
+    assert found[0]["result"] == result
+
+
 def _two_full_nodes(*incomplete: str) -> list[Json]:
     """Nodes with room for one pod and a pod each; p asks for all their devices, and pools of these nodes are incomplete."""
     wanted = {"deviceClassName": "any", "allocationMode": "All"}
@@ -314,6 +326,21 @@ def test_a_group_with_pods_on_a_node_that_is_gone_is_no_victim_but_an_error() ->
     assert pending["default/s"]["message"] == (
         f'error in "DefaultPreemption" PodGroupPostFilter plugins: pod group preemption: failed to create domain: {fault}'
     )
+
+
+def test_members_leave_no_room_for_members_of_their_own_group_that_are_nominated() -> None:
+    """Both members are nominated to a node, which then becomes too small for both: one of them goes there."""
+    spec = {"schedulingPolicy": {"basic": {}}, "priority": 10}
+    group = {**_object("PodGroup", "g", "default", spec=spec), "apiVersion": "scheduling.k8s.io/v1beta1"}
+    low = _create(a_pod("low", containers=requesting(cpu="3")))
+    members = [
+        _create(a_pod(name, priority=10, containers=requesting(cpu="2"), schedulingGroup={"podGroupName": "g"}))
+        for name in ("p", "q")
+    ]
+    smaller = _update(a_node("a", cpu="3"))
+    found = _states(_create(a_node("a")), low, *members, _create(group), smaller, _wait(5), gates=GROUPS)
+    assert [pod["nominatedNode"] for pod in found[4]["pending"].values()] == ["a", "a"]
+    assert len(found[-1]["bound"]) == 1
 
 
 def test_a_group_with_a_topology_finds_no_placement_in_a_cluster_without_nodes() -> None:
