@@ -352,6 +352,22 @@ def test_a_group_with_a_topology_finds_no_placement_in_a_cluster_without_nodes()
     assert (pending["reason"], pending["message"]) == ("Unschedulable", "no feasible placements found")
 
 
+def test_pods_of_a_composite_group_tell_the_error_of_the_whole_group() -> None:
+    """A member is on a node that is gone, so that nothing says in which rack the others have to be."""
+    policy: Json = {"schedulingPolicy": {"basic": {}}}
+    root = {**_object("CompositePodGroup", "c", "default", spec=policy), "apiVersion": "scheduling.k8s.io/v1alpha3"}
+    below = {"parentCompositePodGroupName": "c", "schedulingConstraints": {"topology": [{"key": "zone"}]}}
+    group = {**_object("PodGroup", "g", "default", spec=policy | below), "apiVersion": "scheduling.k8s.io/v1beta1"}
+    first, second = (_create(a_pod(name, schedulingGroup={"podGroupName": "g"})) for name in ("p", "q"))
+    gone = {"op": "delete", "kind": "Node", "name": "a"}
+    gates = f"{GROUPS},TopologyAwareWorkloadScheduling=true,CompositePodGroup=true"
+    found = _states(_create(a_node("a")), _create(root), _create(group), first, gone, second, gates=gates)
+    assert found[-1]["pending"]["default/q"]["message"] == (
+        "composite pod group evaluation failed due to child error: cannot determine domain for already scheduled pods: "
+        'getting node for pod default/p: nodeinfo not found for node name "a"'
+    )
+
+
 def test_a_claim_that_a_pod_mentions_twice_takes_the_devices_that_were_found_first() -> None:
     spec = {"driver": "d.example.com", "nodeName": "a", "devices": [{"name": "d-0"}, {"name": "d-1"}]}
     published = _object(
