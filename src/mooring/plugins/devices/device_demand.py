@@ -62,7 +62,7 @@ class DeviceFeatures(msgspec.Struct, frozen=True):
 
     @property
     def refuses_capacity(self) -> bool:
-        """Whether a request with capacity is an error, because devices have no parts. Parity: upstream's stable allocator, which
+        """Whether a request with capacity is an error, as devices have no parts. Parity: upstream's stable allocator, which
         serves where all newer features are off, takes no notice of the capacity."""
         return not self.consumable_capacity and (self.binding_conditions or self.is_experimental)
 
