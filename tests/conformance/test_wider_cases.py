@@ -136,6 +136,38 @@ def test_a_disk_in_zones_of_no_region_fails_where_its_driver_has_taken_over(zone
     )
 
 
+# ---- Selectors that cannot be read
+
+
+UNREADABLE = {"topologyKey": "zone", "labelSelector": {"matchExpressions": [{"key": "a", "operator": "Near"}]}}
+PARSING = '"Near" is not a valid label selector operator'
+
+
+def test_a_pod_whose_terms_cannot_be_read_tells_in_which_lists() -> None:
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": [UNREADABLE]}
+    preferred = {
+        "preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1, "podAffinityTerm": UNREADABLE}],
+    }
+    affinity = {"podAffinity": required, "podAntiAffinity": required | preferred}
+    found = step(a_node("a"), a_pod("p", affinity=affinity))
+    lists = ("requiredAffinityTerms", "requiredAntiAffinityTerms", "preferredAntiAffinityTerms")
+    faults = ", ".join(f"{name}: {PARSING}" for name in lists)
+    assert found["message"] == f"0/1 nodes are available: parsing pod: [{faults}]."
+
+
+@pytest.mark.parametrize(
+    ("action", "doing"),
+    [
+        ("DoNotSchedule", 'PreFilter plugin "PodTopologySpread": get constraints from pod: obtaining pod\'s hard'),
+        ("ScheduleAnyway", 'PreScore plugin "PodTopologySpread": calculating preScoreState: obtaining pod\'s soft'),
+    ],
+)
+def test_a_pod_whose_spread_cannot_be_read_tells_which(action: str, doing: str) -> None:
+    constraint = UNREADABLE | {"maxSkew": 1, "whenUnsatisfiable": action}
+    found = step(a_node("a"), a_node("b"), a_pod("p", topologySpreadConstraints=[constraint]))
+    assert found["error"] == f"running {doing} topology spread constraints: {PARSING}"
+
+
 # ---- Scores
 
 
