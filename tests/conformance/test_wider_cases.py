@@ -223,18 +223,15 @@ def _two_full_nodes(*incomplete: str) -> list[Json]:
     """Nodes with room for one pod and a pod each; p asks for all their devices, and pools of these nodes are incomplete."""
     wanted = {"deviceClassName": "any", "allocationMode": "All"}
     claim = _object("ResourceClaim", "c", "default", spec={"devices": {"requests": [{"name": "r", "exactly": wanted}]}})
-    published = [
-        {
-            "driver": "d.example.com",
-            "nodeName": name,
-            "pool": {"name": name, "generation": 1, "resourceSliceCount": 1 + (name in incomplete)},
-            "devices": [{"name": "d-0"}],
-        }
-        for name in ("a", "b")
-    ]
+
+    def published(name: str) -> Json:
+        pool = {"name": name, "generation": 1, "resourceSliceCount": 1 + (name in incomplete)}
+        spec = {"driver": "d.example.com", "nodeName": name, "pool": pool, "devices": [{"name": "d-0"}]}
+        return _object("ResourceSlice", name, spec=spec)
+
     return [
         *(a_node(name, pods="1") for name in ("a", "b")),
-        *(_object("ResourceSlice", spec["nodeName"], spec=spec) for spec in published),
+        *(published(name) for name in ("a", "b")),
         *(a_pod(f"on-{name}", name) for name in ("a", "b")),
         _object("DeviceClass", "any", spec={}),
         claim,

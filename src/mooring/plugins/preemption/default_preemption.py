@@ -12,7 +12,6 @@ count as well.
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from functools import partial
 from typing import Any, TypeVar
 from weakref import ref
@@ -277,11 +276,8 @@ class DefaultPreemption(PreEnqueuePlugin, PostFilterPlugin, PodGroupPostFilterPl
         refusal = self._ineligible(failure)
         if refusal is not None:
             return NoRoom(curable(PREFIX + refusal))
-        found = None
-        with suppress(AttemptError):  # a filter failed about one node: the long way tells it from the others
-            found = self._find_least_harm(failure)
         try:
-            return found or self._find_any(failure)
+            return self._find_least_harm(failure) or self._find_any(failure)
         except AttemptError as fault:  # a filter failed about many nodes at once
             raise PluginError(f"{PREFIX}{fault}") from fault
 

@@ -282,7 +282,10 @@ class NodeDryRun:
 
     def harm_on(self, row: int) -> tuple[tuple[Pod, ...], tuple[int, ...]] | None:
         """The victims on a node, and the harm by the measures of kept_dry_run.HARMS; None: it is no candidate."""
-        answer = self.search(row)
+        try:
+            answer = self.search(row)
+        except AttemptError:  # told by `Findings.try_alone`, if there is no candidate
+            return None
         if isinstance(answer, Rejection) or not answer[0]:
             return None
         return answer[0], _harm_of(*answer)
