@@ -34,8 +34,9 @@ def step(*objects: Json, config: Json | None = None) -> Json:
     return steps(*objects, pods=[objects[-1]["metadata"]["name"]], config=config)[0]
 
 
-def steps(*objects: Json, pods: list[str], config: Json | None = None) -> list[Json]:
+def steps(*objects: Json, pods: list[str], config: Json | None = None, gates: str = "") -> list[Json]:
     """The answers to these pods, attempted in this order."""
-    scenario = {"name": "s", "config": config, "objects": objects, "pods": [f"default/{name}" for name in pods]}
+    names = [f"default/{name}" for name in pods]
+    scenario = {"name": "s", "config": config, "featureGates": gates, "objects": objects, "pods": names}
     found: list[Json] = decide(json.dumps(scenario).encode())["steps"]
     return found

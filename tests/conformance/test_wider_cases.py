@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from mooring.sim.conform import follow
-from small_scenarios import Json, a_node, a_pod, step, steps
+from small_scenarios import Json, a_node, a_pod, requesting, step, steps
 
 NODE_AFFINITY = "node(s) didn't match Pod's node affinity/selector"
 GROUPS = "GenericWorkload=true"
@@ -136,6 +136,38 @@ def test_a_disk_in_zones_of_no_region_fails_where_its_driver_has_taken_over(zone
     )
 
 
+# ---- Selectors that cannot be read
+
+
+UNREADABLE = {"topologyKey": "zone", "labelSelector": {"matchExpressions": [{"key": "a", "operator": "Near"}]}}
+PARSING = '"Near" is not a valid label selector operator'
+
+
+def test_a_pod_whose_terms_cannot_be_read_tells_in_which_lists() -> None:
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": [UNREADABLE]}
+    preferred = {
+        "preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1, "podAffinityTerm": UNREADABLE}],
+    }
+    affinity = {"podAffinity": required, "podAntiAffinity": required | preferred}
+    found = step(a_node("a"), a_pod("p", affinity=affinity))
+    lists = ("requiredAffinityTerms", "requiredAntiAffinityTerms", "preferredAntiAffinityTerms")
+    faults = ", ".join(f"{name}: {PARSING}" for name in lists)
+    assert found["message"] == f"0/1 nodes are available: parsing pod: [{faults}]."
+
+
+@pytest.mark.parametrize(
+    ("action", "doing"),
+    [
+        ("DoNotSchedule", 'PreFilter plugin "PodTopologySpread": get constraints from pod: obtaining pod\'s hard'),
+        ("ScheduleAnyway", 'PreScore plugin "PodTopologySpread": calculating preScoreState: obtaining pod\'s soft'),
+    ],
+)
+def test_a_pod_whose_spread_cannot_be_read_tells_which(action: str, doing: str) -> None:
+    constraint = UNREADABLE | {"maxSkew": 1, "whenUnsatisfiable": action}
+    found = step(a_node("a"), a_node("b"), a_pod("p", topologySpreadConstraints=[constraint]))
+    assert found["error"] == f"running {doing} topology spread constraints: {PARSING}"
+
+
 # ---- Scores
 
 
@@ -173,6 +205,52 @@ def test_a_rule_that_taints_devices_counts() -> None:
     objects = [node, published, _object("DeviceClass", "gpu", spec={}), claim]
     assert step(*objects, pod)["result"] == "scheduled"
     assert step(*objects, rule, pod)["message"] == "0/1 nodes are available: 1 cannot allocate all claims."
+
+
+@pytest.mark.parametrize(("gates", "result"), [("", "error"), (",DRADeviceBindingConditions=false", "unschedulable")])
+def test_requests_with_capacity_are_no_error_where_the_newer_features_of_devices_are_all_off(
+    gates: str, result: str
+) -> None:
+    wanted = {"deviceClassName": "any", "allocationMode": "ExactCount", "count": 1, "capacity": {"requests": {}}}
+    claim = _object("ResourceClaim", "c", "default", spec={"devices": {"requests": [{"name": "r", "exactly": wanted}]}})
+    pod = a_pod("p", resourceClaims=[{"name": "c", "resourceClaimName": "c"}])
+    off = f"DRAConsumableCapacity=false,DRAFractionalCapacityRange=false{gates}"
+    found = steps(a_node("a"), _object("DeviceClass", "any", spec={}), claim, pod, pods=["p"], gates=off)
+    assert found[0]["result"] == result
+
+
+def _two_full_nodes(*incomplete: str) -> list[Json]:
+    """Nodes with room for one pod and a pod each; p asks for all their devices, and pools of these nodes are incomplete."""
+    wanted = {"deviceClassName": "any", "allocationMode": "All"}
+    claim = _object("ResourceClaim", "c", "default", spec={"devices": {"requests": [{"name": "r", "exactly": wanted}]}})
+
+    def published(name: str) -> Json:
+        pool = {"name": name, "generation": 1, "resourceSliceCount": 1 + (name in incomplete)}
+        spec = {"driver": "d.example.com", "nodeName": name, "pool": pool, "devices": [{"name": "d-0"}]}
+        return _object("ResourceSlice", name, spec=spec)
+
+    return [
+        *(a_node(name, pods="1") for name in ("a", "b")),
+        *(published(name) for name in ("a", "b")),
+        *(a_pod(f"on-{name}", name) for name in ("a", "b")),
+        _object("DeviceClass", "any", spec={}),
+        claim,
+        a_pod("p", priority=10, resourceClaims=[{"name": "c", "resourceClaimName": "c"}]),
+    ]
+
+
+def test_a_filter_that_fails_about_one_node_leaves_the_other_candidates_of_a_preemption() -> None:
+    for incomplete, chosen in (("a", "b"), ("b", "a")):
+        found = step(*_two_full_nodes(incomplete))["preemption"]
+        assert (found["node"], found["acceptable"]) == (chosen, [chosen])
+
+
+def test_a_preemption_without_candidates_tells_what_failed_about_each_node() -> None:
+    failed = (
+        'running "DynamicResources" filter plugin: claim default/c, request r: asks for all devices, but resource pool'
+    )
+    faults = ", ".join(f"{failed} d.example.com/{name} is currently being updated" for name in ("a", "b"))
+    assert step(*_two_full_nodes("a", "b"))["preemption"]["message"] == f"preemption: [{faults}]"
 
 
 # ---- Timelines: what changes between attempts
@@ -276,6 +354,46 @@ def test_a_group_with_pods_on_a_node_that_is_gone_is_no_victim_but_an_error() ->
     assert pending["default/r"]["message"] == (f"0/1 nodes are available: 1 Insufficient cpu. preemption: {fault}")
     assert pending["default/s"]["message"] == (
         f'error in "DefaultPreemption" PodGroupPostFilter plugins: pod group preemption: failed to create domain: {fault}'
+    )
+
+
+def test_members_leave_no_room_for_members_of_their_own_group_that_are_nominated() -> None:
+    """Both members are nominated to a node, which then becomes too small for both: one of them goes there."""
+    spec = {"schedulingPolicy": {"basic": {}}, "priority": 10}
+    group = {**_object("PodGroup", "g", "default", spec=spec), "apiVersion": "scheduling.k8s.io/v1beta1"}
+    low = _create(a_pod("low", containers=requesting(cpu="3")))
+    members = [
+        _create(a_pod(name, priority=10, containers=requesting(cpu="2"), schedulingGroup={"podGroupName": "g"}))
+        for name in ("p", "q")
+    ]
+    smaller = _update(a_node("a", cpu="3"))
+    found = _states(_create(a_node("a")), low, *members, _create(group), smaller, _wait(5), gates=GROUPS)
+    assert [pod["nominatedNode"] for pod in found[4]["pending"].values()] == ["a", "a"]
+    assert len(found[-1]["bound"]) == 1
+
+
+def test_a_group_with_a_topology_finds_no_placement_in_a_cluster_without_nodes() -> None:
+    spec = {"schedulingPolicy": {"basic": {}}, "schedulingConstraints": {"topology": [{"key": "rack"}]}}
+    group = {**_object("PodGroup", "g", "default", spec=spec), "apiVersion": "scheduling.k8s.io/v1beta1"}
+    member = a_pod("p", schedulingGroup={"podGroupName": "g"})
+    gates = f"{GROUPS},TopologyAwareWorkloadScheduling=true"
+    pending = _states(_create(group), _create(member), gates=gates)[-1]["pending"]["default/p"]
+    assert (pending["reason"], pending["message"]) == ("Unschedulable", "no feasible placements found")
+
+
+def test_pods_of_a_composite_group_tell_the_error_of_the_whole_group() -> None:
+    """A member is on a node that is gone, so that nothing says in which rack the others have to be."""
+    policy: Json = {"schedulingPolicy": {"basic": {}}}
+    root = {**_object("CompositePodGroup", "c", "default", spec=policy), "apiVersion": "scheduling.k8s.io/v1alpha3"}
+    below = {"parentCompositePodGroupName": "c", "schedulingConstraints": {"topology": [{"key": "zone"}]}}
+    group = {**_object("PodGroup", "g", "default", spec=policy | below), "apiVersion": "scheduling.k8s.io/v1beta1"}
+    first, second = (_create(a_pod(name, schedulingGroup={"podGroupName": "g"})) for name in ("p", "q"))
+    gone = {"op": "delete", "kind": "Node", "name": "a"}
+    gates = f"{GROUPS},TopologyAwareWorkloadScheduling=true,CompositePodGroup=true"
+    found = _states(_create(a_node("a")), _create(root), _create(group), first, gone, second, gates=gates)
+    assert found[-1]["pending"]["default/q"]["message"] == (
+        "composite pod group evaluation failed due to child error: cannot determine domain for already scheduled pods: "
+        'getting node for pod default/p: nodeinfo not found for node name "a"'
     )
 
 

@@ -166,7 +166,8 @@ BROKEN = {"topologyKey": "zone", "labelSelector": {"matchExpressions": [{"key": 
 
 def test_terms_that_cannot_be_read() -> None:
     """The pod's own refuse it; those of an existing pod are as if they were not there."""
-    refusal = final('parsing pod: "Near" is not a valid label selector operator').by("InterPodAffinity")
+    text = 'parsing pod: requiredAntiAffinityTerms: "Near" is not a valid label selector operator'
+    refusal = final(text).by("InterPodAffinity")
     assert verdicts(plugin(), new(away(BROKEN)), a_small_cluster()) == {"*": refusal}
     assert verdicts(plugin(), new(), a_small_cluster(("a1", existing("db", away(BROKEN))))) == {}
 

@@ -195,13 +195,14 @@ def test_pods_without_hard_constraints_are_left_alone() -> None:
 
 def test_a_selector_that_cannot_be_read_is_an_error() -> None:
     bad = {"matchExpressions": [{"key": "app", "operator": "Near", "values": ["web"]}]}
-    text = '"Near" is not a valid label selector operator'
-    assert (
-        fault(plugin(), spread(rule(selector=bad)), with_pods(A, B))
-        == f'running PreFilter plugin "PodTopologySpread": {text}'
+    text = 'topology spread constraints: "Near" is not a valid label selector operator'
+    assert fault(plugin(), spread(rule(selector=bad)), with_pods(A, B)) == (
+        f'running PreFilter plugin "PodTopologySpread": get constraints from pod: obtaining pod\'s hard {text}'
     )
     soft = fault(plugin(), spread(rule(SOFT, selector=bad)), with_pods(A, B))
-    assert soft == f'running PreScore plugin "PodTopologySpread": {text}'
+    assert soft == (
+        f'running PreScore plugin "PodTopologySpread": calculating preScoreState: obtaining pod\'s soft {text}'
+    )
 
 
 # ---- Score

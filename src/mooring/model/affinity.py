@@ -167,19 +167,19 @@ def compile_terms(affinity: Affinity | None, namespace: str) -> PodTerms:
         return PodTerms()
     faults: list[str] = []
 
-    def attempt(build: Callable[[], tuple[T, ...]]) -> tuple[T, ...]:
+    def attempt(name: str, build: Callable[[], tuple[T, ...]]) -> tuple[T, ...]:
         try:
             return build()
         except SelectorError as fault:
-            if str(fault) not in faults:  # one for each list at most, so a list is enough
-                faults.append(str(fault))
+            faults.append(f"{name}: {fault}")
             return ()
 
     near, away = affinity.pod_affinity, affinity.pod_anti_affinity
     return PodTerms(
-        attempt(lambda: _required(near, namespace)),
-        attempt(lambda: _required(away, namespace)),
-        attempt(lambda: _preferred(near, namespace, 1)) + attempt(lambda: _preferred(away, namespace, -1)),
+        attempt("requiredAffinityTerms", lambda: _required(near, namespace)),
+        attempt("requiredAntiAffinityTerms", lambda: _required(away, namespace)),
+        attempt("preferredAffinityTerms", lambda: _preferred(near, namespace, 1))
+        + attempt("preferredAntiAffinityTerms", lambda: _preferred(away, namespace, -1)),
         tuple(faults),
     )
 

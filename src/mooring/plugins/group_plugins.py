@@ -285,7 +285,7 @@ def _group_rows(key: str, nodes: NodeTable, parent: PodGroupPlacement) -> dict[s
     codes = column.codes[parent.rows]
     order = np.argsort(codes, kind="stable")
     found, starts = np.unique(codes[order], return_index=True)
-    parts = zip(found.tolist(), np.split(parent.rows[order], starts[1:]), strict=True)
+    parts = zip(found.tolist(), np.split(parent.rows[order], starts)[1:], strict=True)  # the first part is empty
     by_name = {str(column.values[code]): rows for code, rows in parts if code != ABSENT}
     return {name: PodGroupPlacement(name, by_name[name]) for name in sorted(by_name)}
 

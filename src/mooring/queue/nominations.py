@@ -59,6 +59,20 @@ class Nominations:
         self.node_of_pod[pod.id] = node
         self._load.promise(pod, node)
 
+    def set_aside(self, pod: Pod) -> None:
+        """Let a nominated pod count as one of priority 0 that asks for nothing, until it is added or counted again."""
+        self._promise(Pod(metadata=pod.metadata))
+
+    def count_again(self, pod: Pod) -> None:
+        """End `set_aside` of a pod that is still nominated."""
+        self._promise(pod)
+
+    def _promise(self, pod: Pod) -> None:
+        node = self.node_of_pod.get(pod.id)
+        if node is not None:
+            self._load.withdraw(pod.id)
+            self._load.promise(pod, node)
+
     def update(self, old: Pod, new: Pod) -> None:
         """A pod changed: follow its status. Where neither status names a node, a nomination made here stays.
 

@@ -99,7 +99,8 @@ def evicted(core: Core, answer: EvictionAnswered) -> None:
     victim, preemptor = answer.victim, answer.preemptor
     if answer.fault is None and answer.was_there:
         core.observer.victim_evicted(victim)
-        note = _note(core, preemptor, victim.spec.node_name)
+        # Members of a group that leave as one may be on other nodes than the one that the preemptor gets.
+        note = _note(core, preemptor, core.cluster.nominated.node_of(preemptor.id) or victim.spec.node_name)
         core.outbox.append(Record(victim, "Normal", "Preempted", "Preempting", note, preempting_group(core, preemptor)))
     eviction = core.evictions.by_preemptor.get(preemptor.id)
     if eviction is not None:

@@ -210,18 +210,32 @@ class OneNode:
         on them (affinity to a pod that may never arrive).
         """
         if nominated:
-            kept = self._state
-            self._state = kept.clone()
-            for pod in nominated:
-                self.add(pod)
-            found = self.ask()
-            for pod in nominated:
-                self._nodes.release(pod, self._row)
-            self._state = kept
+            found = self._ask_beside(nominated)
             if found.first[0] != PASSED:
                 return self._rejection(found)
         found = self.ask()
         return None if found.first[0] == PASSED else self._rejection(found)
+
+    def fits(self, nominated: Sequence[Pod] = ()) -> bool:
+        """Whether the node passes, as `verdict` says. Parity: while pods come back, a filter that fails rejects."""
+        try:
+            return self.verdict(nominated) is None
+        except AttemptError:
+            return False
+
+    def _ask_beside(self, nominated: Sequence[Pod]) -> Verdicts:
+        """The verdict of the node with the nominated pods on it, which leave it again also where a filter fails."""
+        kept, held = self._state, list[Pod]()
+        self._state = kept.clone()
+        try:
+            for pod in nominated:
+                held.append(pod)
+                self.add(pod)
+            return self.ask()
+        finally:
+            for pod in held:
+                self._nodes.release(pod, self._row)
+            self._state = kept
 
     def _rejection(self, found: Verdicts) -> Rejection:
         """The rejection behind the code of the filter that rejected the node."""

@@ -77,6 +77,13 @@ class Constraints(list[SpreadConstraint]):
         )
 
 
+_DOING = {
+    HARD: "get constraints from pod: obtaining pod's hard",
+    SOFT: "calculating preScoreState: obtaining pod's soft",
+}
+"""What upstream is doing where a selector cannot be read."""
+
+
 def own_constraints(pod: Pod, action: str) -> Constraints:
     """The constraints that the pod lists. A label of matchLabelKeys that the pod does not have adds nothing to the
     selector."""
@@ -86,7 +93,7 @@ def own_constraints(pod: Pod, action: str) -> Constraints:
             try:
                 selector = compile_selector(constraint.label_selector)
             except SelectorError as fault:
-                raise PluginError(str(fault)) from None
+                raise PluginError(f"{_DOING[action]} topology spread constraints: {fault}") from None
             same = {key: pod.labels[key] for key in constraint.match_label_keys or () if key in pod.labels}
             found.append(_apply(constraint, selector.with_equal(same), pod.namespace))
     return found

@@ -59,6 +59,12 @@ class DeviceFeatures(msgspec.Struct, frozen=True):
             or self.optional_node_operations
         )
 
+    @property
+    def refuses_capacity(self) -> bool:
+        """Whether a request with capacity is an error, as devices have no parts. Parity: upstream's stable allocator, which
+        serves where all newer features are off, takes no notice of the capacity."""
+        return not self.consumable_capacity and (self.binding_conditions or self.is_experimental)
+
     @classmethod
     def of(cls, gates: Mapping[str, bool]) -> "DeviceFeatures":
         """Read the features from the feature gates. Gates that are missing have their default of upstream."""

@@ -134,7 +134,7 @@ class _Search:
         """The fewest devices that serve a request. Raises Fatal as `_count` does, and where a feature is off that the request
         needs."""
         for ask in alternatives:
-            if ask.capacity is not None and not self.features.consumable_capacity:
+            if ask.capacity is not None and self.features.refuses_capacity:
                 why = "has capacity requests, but the DRAConsumableCapacity feature is disabled"
                 raise Fatal(f", {'subrequest' if ask.parent else 'request'} {ask.name}: {why}", ask.claim)
         return min(self._count(ask) for ask in alternatives)

@@ -84,7 +84,7 @@ class UnitDryRun:
         for row in rows:
             fault = self._order.fault_on((row,), without_node)
             if fault is None:
-                findings.add_answer(row, self._search_row(row))
+                findings.try_alone(row, self._search_row)
             else:
                 findings.faults.append(fault)
 
@@ -106,7 +106,7 @@ class UnitDryRun:
         victims: list[tuple[VictimUnit, int]] = []
         for unit, violations in (*breaking, *((unit, 0) for unit in others)):
             self._move(node, unit, row, is_leaving=False)
-            if node.verdict(beside) is not None:
+            if not node.fits(beside):
                 self._move(node, unit, row, is_leaving=True)
                 victims.append((unit, violations))
         victims.sort(key=lambda each: each[0].importance)
@@ -278,7 +278,7 @@ class DefaultPreemption(PreEnqueuePlugin, PostFilterPlugin, PodGroupPostFilterPl
             return NoRoom(curable(PREFIX + refusal))
         try:
             return self._find_least_harm(failure) or self._find_any(failure)
-        except AttemptError as fault:  # a filter failed in the dry run
+        except AttemptError as fault:  # a filter failed about many nodes at once
             raise PluginError(f"{PREFIX}{fault}") from fault
 
     def _find_any(self, failure: FitError) -> Nomination | NoRoom | Candidates:

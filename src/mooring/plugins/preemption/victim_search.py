@@ -24,6 +24,7 @@ from mooring.framework.attempts.fit_errors import RejectedAttempt, count_codes
 from mooring.framework.attempts.refiltering import OneNode, RowArray, is_batchable
 from mooring.framework.contract.points import Nomination, Victims
 from mooring.framework.contract.status import Rejection, final
+from mooring.framework.kept.asking import AttemptError
 from mooring.framework.kept.feasible import PASSED
 from mooring.model.affinity import PodPredicate
 from mooring.model.meta import KubeObject, LabelSelector
@@ -226,8 +227,14 @@ class Findings:
         """Candidates that were tried together."""
         self.rows = np.concatenate((self.rows, rows))
 
-    def add_answer(self, row: int, answer: Rejection | tuple[tuple[Pod, ...], int]) -> None:
-        """A row that was tried alone: why it cannot be made to fit, or its victims and how many of them break budgets."""
+    def try_alone(self, row: int, search: Callable[[int], Rejection | tuple[tuple[Pod, ...], int]]) -> None:
+        """Note the answer of `search` about a row: why it cannot be made to fit, or its victims and how many of them break
+        budgets. Parity: a filter that fails there is a fault of this node alone."""
+        try:
+            answer = search(row)
+        except AttemptError as fault:
+            self.faults.append(str(fault))
+            return
         if isinstance(answer, Rejection):
             self.refusals.append((answer, 1))
         elif not answer[0]:
@@ -247,6 +254,7 @@ class Findings:
         self._single_harm |= other._single_harm
         self.refusals += other.refusals
         self.without_victims += other.without_victims
+        self.faults += other.faults
 
 
 MayLeave = Callable[[Sequence[Pod]], list[Pod]]
@@ -274,7 +282,10 @@ class NodeDryRun:
 
     def harm_on(self, row: int) -> tuple[tuple[Pod, ...], tuple[int, ...]] | None:
         """The victims on a node, and the harm by the measures of kept_dry_run.HARMS; None: it is no candidate."""
-        answer = self.search(row)
+        try:
+            answer = self.search(row)
+        except AttemptError:  # told by `Findings.try_alone`, if there is no candidate
+            return None
         if isinstance(answer, Rejection) or not answer[0]:
             return None
         return answer[0], _harm_of(*answer)
@@ -301,7 +312,7 @@ class NodeDryRun:
         victims: list[Pod] = []
         for pod in (*breaking, *others):
             node.add(pod)
-            if node.verdict(beside) is not None:
+            if not node.fits(beside):
                 node.remove(pod)
                 victims.append(pod)
         # They came back in two groups; victims are listed by importance.
@@ -398,7 +409,7 @@ class PreemptionDryRun:
         if not has_lower.all():
             findings.refusals.append((NO_VICTIMS_FOUND, int(np.count_nonzero(~has_lower))))
         for row in rows[has_lower].tolist():
-            findings.add_answer(row, self._alone.search(row))
+            findings.try_alone(row, self._alone.search)
 
 
 def _harm_of(victims: tuple[Pod, ...], violations: int) -> tuple[int, ...]:

@@ -57,8 +57,16 @@ def attempt_group(core: Core, group: QueuedGroup) -> None:
 def _in_cycle(core: Core, group: QueuedGroup) -> Steps[None]:
     """The attempt, with a state of the group that plugins share between the members."""
     assert core.cluster.groups is not None, "groups are attempted only where they are kept"
-    with core.cluster.groups.cycle(core.cluster.group_tree.leaves(group.root)):
-        yield from _steps(core, group)
+    pods, nominations = [entry.pod for entry in group.entries], core.queue.nominations
+    # Parity: members in flight are in no queue, so upstream finds nothing but the names of those that are nominated.
+    for pod in pods:
+        nominations.set_aside(pod)
+    try:
+        with core.cluster.groups.cycle(core.cluster.group_tree.leaves(group.root)):
+            yield from _steps(core, group)
+    finally:
+        for pod in pods:
+            nominations.count_again(pod)
 
 
 def _steps(core: Core, group: QueuedGroup) -> Steps[None]:

@@ -244,6 +244,8 @@ class GroupAttempt(msgspec.Struct):
         if not result.status.is_success:
             self.give_back(results)
             result.any_scheduled = False
+        if result.status.is_error:
+            return {group.name: result}  # Parity: the groups below fail with its text, not with their own
         return {group.name: result, **results}
 
     def successful(self, name: GroupName, results: Results) -> list[Member]:

@@ -227,3 +227,4 @@ def give_back(core: Core, members: Iterable[Member]) -> None:
 def _renominate(core: Core, member: Member) -> None:
     if member.promised is not None:
         core.queue.nominations.add(member.entry.pod, member.promised)
+        core.queue.nominations.set_aside(member.entry.pod)
