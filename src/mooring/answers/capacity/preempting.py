@@ -100,8 +100,8 @@ class Preempted:
         ]
 
     def note(self, victims: Sequence[Pod], preemptor: str, fits: int, budgets: "LivingBudgets") -> None:
-        """Pods are gone so that so many copies fit. Parity: a pod that is being deleted may be a victim that DefaultPreemption
-        chooses, but it is not deleted again."""
+        """Pods are gone so that so many copies fit. Parity: DefaultPreemption may choose a pod that is being deleted; it
+        does not delete it again."""
         evicted = [pod for pod in victims if not pod.is_terminating]
         self.ending += [pod.key for pod in victims if pod.is_terminating]
         self.fits += fits if evicted else 0
