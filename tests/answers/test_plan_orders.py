@@ -149,6 +149,16 @@ def left_by_hand(order: ArrivalOrder, steps: Sequence[tuple[int, ...]]) -> int:
     return len(waiting)
 
 
+def test_single_nodes_are_confirmed_in_every_shuffle() -> None:
+    """Each spare shuffle comes once, half of them with nodes that do not come together: the core decides in all 80."""
+    case = Case(["1", "2", "3"], (1.0, "8", 10))
+    trials = OrderTrials(case.trials, case.demand, case.pods)
+    trials.drop_table()
+    before = case.trials.decisions
+    assert trials.confirms([(1,)], 0)
+    assert case.trials.decisions - before == 80 * 3
+
+
 @pytest.mark.parametrize("has_table", [True, False])
 def test_pods_are_left_as_in_a_plain_loop(has_table: bool) -> None:
     case = Case(["1", "1", "1", "1", "1", "1", "1", "1", "8", "5"], (1.0, "8", 10))

@@ -246,8 +246,10 @@ class OrderTrials:
 
     def _of_core(self, first: int, last: int, steps: Sequence[Additions]) -> list[ArrivalOrder]:
         """Some of the orders, without those that are the same as others for these steps."""
-        has_groups = any(sum(step) > 1 for step in steps)
-        return [order for order in self.orders[first:last] if has_groups or order.pace == TOGETHER]
+        listed = self.orders[first:last]
+        if any(sum(step) > 1 for step in steps):
+            return listed
+        return [*{order.seed: order for order in listed}.values()]  # single nodes have no pace
 
     def _failure_by_core(
         self, orders: Sequence[ArrivalOrder], steps: Sequence[Additions], most_left: int
