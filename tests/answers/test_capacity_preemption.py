@@ -89,6 +89,7 @@ def test_copies_that_fit_by_preemption_are_counted_with_their_victims() -> None:
             )
         ],
         "brokenBudgets": 0,
+        "ending": [],
     }
     assert answer.to_dict()["notes"] == []
     table = answer.tables()[-1]
@@ -113,6 +114,7 @@ def test_without_the_option_the_answer_says_that_preemption_is_not_counted() -> 
         "fits": 0,
         "victims": [],
         "brokenBudgets": 0,
+        "ending": [],
     }
 
 
@@ -195,6 +197,60 @@ def test_a_nominated_pod_of_lower_priority_loses_its_room_and_one_of_higher_prio
     assert (fits(10), fits(90)) == (4, 2)
 
 
+# ---- pods that are being deleted already: preemption may choose them, and deletes nobody twice
+
+
+def ending(pod: Written) -> Written:
+    gone = {"deletionTimestamp": "2026-01-01T00:00:00Z", "deletionGracePeriodSeconds": 30}
+    return {**pod, "metadata": {**pod["metadata"], **gone}}
+
+
+WAITS = "Some of the pods fit only when pods that are being deleted already are gone: default/old."
+
+
+def test_a_pod_that_is_being_deleted_gives_its_room_and_is_no_victim() -> None:
+    # Both nodes have 1 CPU left of 4. The first copy of 2 CPUs is nominated to n1, where the priority of the victim is
+    # lower; old is being deleted, so nobody is evicted. The second copy fits beside the first one. The third copy evicts low,
+    # and the fourth fits beside it.
+    nodes = [a_node("n1"), a_node("n2"), ending(a_pod("old", "3", node="n1"))]
+    answer = counted(
+        load([*nodes, a_pod("low", "3", node="n2", priority=1)]), a_pod("web", "2", priority=5), preempt=True
+    )
+    assert (answer.fits, victims_of(answer)) == (4, [("default/low", "n2")])
+    assert answer.summary()[1:3] == ["1 of them fits by preemption, which evicts 1 pod: default/low.", WAITS]
+    assert answer.to_dict()["preemption"]["ending"] == ["default/old"]
+
+
+def test_a_disruption_budget_does_not_protect_a_pod_that_is_being_deleted() -> None:
+    budget = {
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": {"name": "b", "namespace": "default"},
+        "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "db"}}},
+    }
+    old = ending(a_pod("old", "4", node="n1", labels={"app": "db"}))
+    answer = counted(load([a_node("n1"), old, budget]), a_pod("web", "2", priority=5), preempt=True)
+    assert (answer.fits, victims_of(answer)) == (2, [])
+    assert answer.preempted is not None and answer.preempted.broken_budgets == 0
+    assert answer.summary()[1:3] == ["No pod fits by preemption.", WAITS]
+
+
+@pytest.mark.parametrize("size", [None, 2], ids=["single pods", "a gang"])
+@pytest.mark.parametrize("spec", [{"priority": 0}, {"priority": 5, "preemptionPolicy": "Never"}])
+def test_a_pod_that_may_not_preempt_is_not_nominated_to_room_that_is_freed(spec: Written, size: int | None) -> None:
+    there = load([a_node("n1"), ending(a_pod("old", "3", node="n1"))], feature_gates=GROUP_GATES)
+    assert counted(there, a_pod("web", "2", **spec), preempt=True, gang=size).fits == 0
+
+
+def test_a_gang_waits_for_pods_that_are_being_deleted() -> None:
+    # Each node has room for one gang of two when its pod is gone: old leaves by itself, low is evicted.
+    nodes = [a_node("n1"), a_node("n2"), ending(a_pod("old", "3", node="n1"))]
+    there = load([*nodes, a_pod("low", "3", node="n2", priority=1)], feature_gates=GROUP_GATES)
+    answer = counted(there, a_pod("worker", "2", priority=5), gang=2, preempt=True)
+    assert (answer.fits, victims_of(answer)) == (4, [("default/low", "n2")])
+    assert answer.summary()[1:3] == ["2 of them fit by preemption, which evicts 1 pod: default/low.", WAITS]
+
+
 # ---- gangs
 
 
@@ -231,25 +287,34 @@ def test_a_gang_has_the_priority_of_its_pod_group() -> None:
 pods = st.lists(st.tuples(st.integers(0, 3), st.integers(1, 3), st.integers(-2, 2)), max_size=10)
 
 
-def a_random_cluster(sizes: list[int], held: list[tuple[int, int, int]]) -> LoadedCluster:
-    """Nodes of so many CPUs, and pods (node, CPUs, priority) on them as far as they fit there."""
+def a_random_cluster(
+    sizes: list[int], held: list[tuple[int, int, int]], ends: frozenset[int] = frozenset()
+) -> LoadedCluster:
+    """Nodes of so many CPUs, and pods (node, CPUs, priority) on them as far as they fit there; `ends` has the places of those
+    that are being deleted."""
     free = dict(enumerate(sizes))
     items = [a_node(f"n{i}", str(cpu), "64Gi") for i, cpu in enumerate(sizes)]
     for i, (place, cpu, priority) in enumerate(held):
         node = place % len(sizes)
         if cpu <= free[node]:
             free[node] -= cpu
-            items.append(a_pod(f"p{i}", str(cpu), node=f"n{node}", priority=priority))
+            pod = a_pod(f"p{i}", str(cpu), node=f"n{node}", priority=priority)
+            items.append(ending(pod) if i in ends else pod)
     return load(items)
 
 
 @settings(max_examples=examples(60), deadline=None)
-@given(sizes=st.lists(st.integers(1, 6), min_size=1, max_size=4), held=pods, cpu=st.integers(1, 3))
+@given(
+    sizes=st.lists(st.integers(1, 6), min_size=1, max_size=4),
+    held=pods,
+    cpu=st.integers(1, 3),
+    ends=st.frozensets(st.integers(0, 9)),
+)
 def test_every_node_takes_what_pods_of_no_lower_priority_leave(
-    sizes: list[int], held: list[tuple[int, int, int]], cpu: int
+    sizes: list[int], held: list[tuple[int, int, int]], cpu: int, ends: frozenset[int]
 ) -> None:
     """Only CPUs decide, so in the end each node has as many copies as fit beside the pods that may not be evicted."""
-    loaded = a_random_cluster(sizes, held)
+    loaded = a_random_cluster(sizes, held, ends)
     answer = counted(loaded, a_pod("web", str(cpu), "0", priority=1), preempt=True)
     stays = {f"n{i}": size for i, size in enumerate(sizes)}
     for pod in loaded.pods():
@@ -258,7 +323,10 @@ def test_every_node_takes_what_pods_of_no_lower_priority_leave(
     assert {budget.node: budget.pods for budget in answer.nodes} == {node: left // cpu for node, left in stays.items()}
     by_key = {pod.key: pod for pod in loaded.pods()}
     victims = victims_of(answer)
-    assert len({*victims}) == len(victims) and all(by_key[key].priority < 1 for key, _ in victims)
+    gone = answer.preempted.ending if answer.preempted is not None else []
+    assert len({*victims, *gone}) == len(victims) + len(gone) and all(by_key[key].priority < 1 for key, _ in victims)
+    assert {key for key, _ in victims}.isdisjoint(f"default/p{i}" for i in ends)
+    assert {*gone} <= {f"default/p{i}" for i in ends}
     assert all(budget.free["cpu"] >= 0 for budget in answer.nodes)
 
 

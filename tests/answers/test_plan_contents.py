@@ -14,7 +14,7 @@ from mooring.answers.plan.contents import ContentTable, ContentWalks, NotOfOneNo
 from mooring.answers.plan.demand import NodeDemand, demand_of
 from mooring.answers.plan.offers import read_offers
 from mooring.answers.plan.trials import Additions, NodeTrials, OfferedNodes, TrialPlacer
-from mooring.answers.plan.walks import ArrivalOrder, OrderWalks
+from mooring.answers.plan.walks import SETTLED, TOGETHER, ArrivalOrder, OrderWalks
 from mooring.inputs.loaded_cluster import load
 from mooring.model.pod import Pod
 
@@ -22,7 +22,8 @@ ZONE = "topology.kubernetes.io/zone"
 
 
 def shuffles(pods: list[Pod], number: int) -> list[ArrivalOrder]:
-    return [ArrivalOrder(Random(seed).sample(pods, len(pods)), seed, seed % 2 == 1) for seed in range(number)]
+    paces = TOGETHER, SETTLED, 1, 4
+    return [ArrivalOrder(Random(seed).sample(pods, len(pods)), seed, paces[seed % 4]) for seed in range(number)]
 
 
 @settings(max_examples=examples(20), deadline=None)

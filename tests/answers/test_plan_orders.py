@@ -15,9 +15,11 @@ import mooring
 from how_many import IS_SOAK, some_of
 from mooring.answers.plan.demand import demand_of
 from mooring.answers.plan.judge import patient
+from mooring.answers.plan.offers import read_offers
 from mooring.answers.plan.orders import OrderTrials, arrival_orders, spare_orders
 from mooring.answers.plan.plan import plan
-from mooring.answers.plan.walks import ArrivalOrder
+from mooring.answers.plan.trials import NodeTrials, OfferedNodes, TrialPlacer
+from mooring.answers.plan.walks import SETTLED, TOGETHER, ArrivalOrder
 from mooring.inputs.loaded_cluster import LoadedCluster, load
 from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
@@ -37,18 +39,48 @@ def an_offer(cpu: str, price: float = 1.0) -> dict[str, object]:
 
 def test_nodes_of_a_step_come_together_or_one_by_one_in_the_order_of_the_seed() -> None:
     steps = [(2, 1), (0, 1)]
-    assert [*ArrivalOrder((), 1, False).arrivals(steps)] == steps
-    nodes = [*ArrivalOrder((), 1, True).arrivals(steps)]
+    assert [*ArrivalOrder((), 1).arrivals(steps)] == [(step, SETTLED) for step in steps]
+    nodes = [node for node, _ in ArrivalOrder((), 1, SETTLED).arrivals(steps)]
     assert (sorted(nodes[:3]), nodes[3:]) == ([(0, 1), (1, 0), (1, 0)], [(0, 1)])
-    firsts = {next(ArrivalOrder((), seed, True).arrivals(steps)) for seed in range(20)}
-    assert firsts == {(0, 1), (1, 0)}
+    firsts = {next(ArrivalOrder((), seed, SETTLED).arrivals(steps)) for seed in range(20)}
+    assert firsts == {((0, 1), SETTLED), ((1, 0), SETTLED)}
+
+
+@pytest.mark.parametrize("has_table", [True, False])
+def test_a_pod_that_the_first_node_refuses_may_lose_its_place_on_the_second_one(has_table: bool) -> None:
+    """By hand. 4 small pods of 1 CPU fit on p (4 CPUs), and large (2 CPUs, of higher priority) goes to g alone (2 CPUs).
+    With both nodes there, or if g comes first, large takes g; if g comes when p is full, large alone waits for it.
+    If g comes after three attempts, large has been refused and p has two small pods: the third one goes to g, which then
+    has half of its cpu left where p would have a quarter."""
+    large = a_pod("large", "2", "0", priority=10, nodeSelector={"pool": "g"})
+    loaded = load([large, *(a_pod(f"small-{i}", "1", "0") for i in range(4))])
+    nodes = {
+        pool: {**a_node(pool, cpu), "metadata": {"labels": {"pool": pool}}} for pool, cpu in (("p", "4"), ("g", "2"))
+    }
+    written = [{"name": pool, "price": 1.0, "node": node} for pool, node in nodes.items()]
+    trials = NodeTrials(TrialPlacer(loaded), [OfferedNodes(each) for each in read_offers(written, loaded)])
+    pods = trials.queued([item for item in loaded.objects if isinstance(item, Pod)])
+    orders = OrderTrials(trials, demand_of(trials, pods), pods)
+    assert orders.has_table
+    if not has_table:
+        orders.drop_table()
+    failed = [order for order in orders.orders if orders.left_in(order, [(1, 1)]).pods]
+    assert failed and {order.pace for order in failed} == {3}
+    assert not (orders.failure([(1, 1)], 0) is None and orders.confirms([(1, 1)], 0))
+    steps = [(1, 0), (0, 1)]
+    assert orders.failure(steps, 0) is None and orders.confirms(steps, 0), "g in a step of its own"
+
+
+def test_the_next_node_of_a_step_comes_after_some_attempts_and_the_next_step_when_all_is_settled() -> None:
+    attempted = [most for _, most in ArrivalOrder((), 1, 3).arrivals([(2, 1), (0, 1)])]
+    assert attempted == [3, 3, SETTLED, SETTLED]
 
 
 @pytest.mark.parametrize("seed", [None, 7])
 def test_nodes_of_a_step_come_one_by_one_in_an_order_that_is_the_same_every_time(seed: int | None) -> None:
-    order = ArrivalOrder((), seed, True)
+    order = ArrivalOrder((), seed, SETTLED)
     arrivals = [tuple(order.arrivals([(4, 4)])) for _ in range(4)]
-    assert sorted(arrivals[0]) == [(0, 1)] * 4 + [(1, 0)] * 4
+    assert sorted(arrivals[0]) == [((0, 1), SETTLED)] * 4 + [((1, 0), SETTLED)] * 4
     assert arrivals[0] != tuple(sorted(arrivals[0])) and {*arrivals} == {arrivals[0]}
 
 
@@ -57,7 +89,8 @@ def test_the_first_orders_are_that_of_the_queue_and_large_pods_first() -> None:
     orders = arrival_orders(case.trials, case.demand, case.pods, 8)
     names = [[pod.name for pod in order.pods] for order in orders]
     assert names[:4:2] == [[f"p000{i}" for i in range(5)], ["p0001", "p0004", "p0002", "p0000", "p0003"]]
-    assert [order.is_one_by_one for order in orders] == [False, True] * 8
+    assert [order.pace for order in orders[::2]] == [TOGETHER] * 8
+    assert [order.pace for order in orders[1::2]] == [SETTLED, 8, 3, 15] * 2
     assert all(sorted(each) == names[0] for each in names), "every pod once"
     assert len({tuple(each) for each in names}) > 5
     spare = spare_orders(case.trials, case.demand, case.pods)
@@ -97,20 +130,33 @@ def test_small_pods_tend_to_come_early_in_three_of_four_spare_orders() -> None:
 # ---- trials in orders
 
 
-def left_by_hand(case: Case, order: Sequence[Pod], steps: Sequence[tuple[int, ...]]) -> int:
+def left_by_hand(order: ArrivalOrder, steps: Sequence[tuple[int, ...]]) -> int:
     """A plain loop for pods of cpu alone: the node with the largest free share gets the pod, as the scheduler does for one
-    kind of node."""
+    kind of node. A pod that is refused goes behind those that were not attempted yet."""
     free: list[int] = []
-    left = [*order]
+    waiting = [pod.shape.request["cpu"] for pod in order.pods]
     for step in steps:
-        free += [8000] * step[0]
-        for pod in [*left]:
-            cpu = pod.shape.request["cpu"]
-            best = max(range(len(free)), key=lambda at: free[at], default=None)
-            if best is not None and free[best] >= cpu:
-                free[best] -= cpu
-                left.remove(pod)
-    return len(left)
+        groups = [step[0]] if order.pace == TOGETHER else [1] * step[0]
+        for at, number in enumerate(groups, 1):
+            free += [8000] * number
+            for _ in range(len(waiting) if at == len(groups) else min(order.pace, len(waiting))):
+                cpu = waiting.pop(0)
+                best = free.index(max(free))
+                if free[best] >= cpu:
+                    free[best] -= cpu
+                else:
+                    waiting.append(cpu)
+    return len(waiting)
+
+
+def test_single_nodes_are_confirmed_in_every_shuffle() -> None:
+    """Each spare shuffle comes once, half of them with nodes that do not come together: the core decides in all 80."""
+    case = Case(["1", "2", "3"], (1.0, "8", 10))
+    trials = OrderTrials(case.trials, case.demand, case.pods)
+    trials.drop_table()
+    before = case.trials.decisions
+    assert trials.confirms([(1,)], 0)
+    assert case.trials.decisions - before == 80 * 3
 
 
 @pytest.mark.parametrize("has_table", [True, False])
@@ -120,7 +166,7 @@ def test_pods_are_left_as_in_a_plain_loop(has_table: bool) -> None:
     if not has_table:
         trials.drop_table()
     for steps in ([(3,)], [(1,), (1,), (1,)], [(2,), (1,)], [(4,)]):
-        expected = [left_by_hand(case, order.pods, [*order.arrivals(steps)]) for order in trials.orders]
+        expected = [left_by_hand(order, steps) for order in trials.orders]
         tried = some_of(range(len(expected)))
         assert [len(trials.left_in(trials.orders[at], steps).pods) for at in tried] == [expected[at] for at in tried]
         worst = trials.failure(steps, 0)

@@ -14,7 +14,7 @@ from mooring.answers.capacity.filling import CopyPlacer, Filling, PodCopies, fil
 from mooring.answers.capacity.node_budgets import Budgets, CapacityLimit, LimitReason, NodeBudget, budgets_after
 from mooring.answers.capacity.preempting import LivingBudgets, Preempted, count_lower
 from mooring.answers.form.published import Count, Form, Positive
-from mooring.answers.trial.counterfactual import Edit, PutObject, with_spec
+from mooring.answers.trial.counterfactual import Edit, PutObject, RemovePod, with_spec
 from mooring.answers.trial.group_trials import AskedGroup, GroupOutcome, GroupTrials, has_groups
 from mooring.answers.trial.reasons import Reason
 from mooring.api.validation.problem import Problem
@@ -25,7 +25,6 @@ from mooring.model.meta import ObjectMeta
 from mooring.model.pod import Pod
 from mooring.model.pod_spec import SchedulingGroup
 from mooring.model.workloads import GangPolicy, GroupPolicy, PodGroup, PodGroupSpec
-from mooring.plugins.preemption.victim_search import budgets_of, split_by_budget
 
 MOST_SIZE = 10_000
 """The largest gang that can be asked for."""
@@ -160,19 +159,25 @@ def gangs_one_by_one(
     there = replace(loaded, objects=[*objects.values()])
     trials = GroupTrials(there, AskedGroup("", None))
     placer, filling, fits = CopyPlacer(there), Filling(), 0
-    leaving = _Leaving(there, placer, copies, gang.size)
+    priority = _preemptor(there, copies.pod, gang.declared).priority
+    may_preempt = preempted is not None and preempted.lower_priority > 0
+    leaving = _Leaving(there, placer, copies, gang.size, priority if may_preempt else None)
     while True:
         group, edits = _copy(copies, gang, fits, with_defaults(loaded.gates))
         filling.refused, filling.pod = copies, with_spec(group.pending[0], scheduling_group=None)
         if (fits + 1) * gang.size > most:
             return _result(placer, filling, GangCount(gang.size, fits, 0), CapacityLimit(copies.name, most=most))
-        outcome = trials.attempt([*leaving.edits(), *edits], group, explain=True, keep=True)
+        edits += leaving.edits()
+        outcome = trials.attempt(edits, group, explain=True, keep=True)
+        gone = leaving.take_ending() if not outcome.is_placed else []
+        if gone:
+            outcome = trials.attempt([*map(RemovePod, gone), *edits], group, explain=True, keep=True)
         if not outcome.is_placed or (outcome.victims and preempted is None):
             count = GangCount(gang.size, fits, len(outcome.record.nodes))
             return _result(placer, filling, count, _limit(copies, outcome))
         fits += 1
-        if preempted is not None and outcome.victims:
-            leaving.leave(outcome.victims, preempted)
+        if preempted is not None and (gone or outcome.victims):
+            leaving.leave([*(pod.key for pod in gone), *outcome.victims], preempted)
         for pod in group.pending:
             placer.cluster.nodes.place(pod.with_node(outcome.nodes[pod.key]), outcome.nodes[pod.key])
             filling.pods[outcome.nodes[pod.key], copies.name] += 1
@@ -182,10 +187,24 @@ def gangs_one_by_one(
 class _Leaving:
     """Takes the victims of gangs off the nodes of a placer, and keeps disruption budgets up to date."""
 
-    def __init__(self, loaded: LoadedCluster, placer: CopyPlacer, copies: PodCopies, size: int) -> None:
+    def __init__(
+        self, loaded: LoadedCluster, placer: CopyPlacer, copies: PodCopies, size: int, priority: int | None
+    ) -> None:
+        """`priority` is that of gangs which may preempt."""
         self._placer, self._copies, self._size = placer, copies, size
         self._pods = {pod.key: pod for pod in placer.cluster.nodes.pods()}
         self._budgets = LivingBudgets(loaded, placer)
+        of_victim = placer.cluster.group_tree.victim_priority
+        self._ending = [
+            pod
+            for pod in self._pods.values()
+            if priority is not None and pod.is_terminating and of_victim(pod) < priority
+        ]
+
+    def take_ending(self) -> list[Pod]:
+        """The pods of lower priority that are being deleted already, once: a gang waits for them if it needs their room."""
+        ending, self._ending = self._ending, []
+        return ending
 
     def edits(self) -> list[Edit]:
         """The budgets that changed since the gang before."""
@@ -193,9 +212,7 @@ class _Leaving:
 
     def leave(self, keys: Sequence[str], preempted: Preempted) -> None:
         victims = [self._placer.cluster.nodes.displace(self._pods[key].id) for key in keys]
-        broken = len(split_by_budget(victims, budgets_of(self._placer.cluster))[0])
-        preempted.note(victims, self._copies.name, self._size, broken)
-        self._budgets.left(victims)
+        preempted.note(victims, self._copies.name, self._size, self._budgets)
 
 
 def _copy(copies: PodCopies, gang: Gang, number: int, gates: Mapping[str, bool]) -> tuple[AskedGroup, list[Edit]]:

@@ -1,6 +1,6 @@
 """Copies that fit by preemption: pods of lower priority leave, as DefaultPreemption chooses them, and do not come back."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import msgspec
@@ -15,6 +15,7 @@ from mooring.kit.words import count, some
 from mooring.model.pod import Pod
 from mooring.model.workloads import PodDisruptionBudget
 from mooring.plugins.preemption.default_preemption import DefaultPreemption
+from mooring.plugins.preemption.victim_search import KeptBudgets, split_by_budget
 from mooring.scheduler.decision import NoFit, Placement
 from mooring.scheduler.extender_steps import at_once
 from mooring.scheduler.post_filter import run_post_filter_plugins
@@ -51,6 +52,8 @@ class PreemptionForm(Form, frozen=True):
     """The pods that leave, in this order."""
     broken_budgets: Count
     """How many of them a disruption budget protects."""
+    ending: Sequence[str]
+    """Pods that are being deleted already and must be gone before some of the pods fit: no preemption evicts them."""
 
 
 @dataclass(slots=True)
@@ -62,6 +65,7 @@ class Preempted:
     fits: int = 0
     victims: list[CapacityVictim] = field(default_factory=list)
     broken_budgets: int = 0
+    ending: list[str] = field(default_factory=list)
     was_cut: bool = False
     """Whether the count ended after so many preemptions as it makes without a limit."""
 
@@ -71,7 +75,9 @@ class Preempted:
         return [told.format(count(self.fits, "preemption"))] if self.was_cut else []
 
     def published(self) -> PreemptionForm:
-        return PreemptionForm(self.counted, self.lower_priority, self.fits, self.victims, self.broken_budgets)
+        return PreemptionForm(
+            self.counted, self.lower_priority, self.fits, self.victims, self.broken_budgets, self.ending
+        )
 
     def sentences(self) -> list[str]:
         """The sentences of the summary about preemption: that it is not counted, or its gain and its victims."""
@@ -81,20 +87,26 @@ class Preempted:
                 f"Preemption is not counted, and {have} a lower priority; --preempt (in Python preempt=True) counts pods "
                 "that fit by evicting such pods."
             ]
+        until = "Some of the pods fit only when pods that are being deleted already are gone"
+        waits = [f"{until}: {some(self.ending, NAMED)}."] if self.ending else []
         if not self.victims:
-            return ["No pod fits by preemption."]
+            return ["No pod fits by preemption.", *waits]
         broken = f"; disruption budgets protect {self.broken_budgets} of them" if self.broken_budgets else ""
         names = some([victim.pod for victim in self.victims], NAMED)
         verb = "fits" if self.fits == 1 else "fit"
         return [
-            f"{self.fits} of them {verb} by preemption, which evicts {count(len(self.victims), 'pod')}: {names}{broken}."
+            f"{self.fits} of them {verb} by preemption, which evicts {count(len(self.victims), 'pod')}: {names}{broken}.",
+            *waits,
         ]
 
-    def note(self, victims: Iterable[Pod], preemptor: str, fits: int, broken_budgets: int) -> None:
-        """Pods left so that so many copies fit."""
-        self.fits += fits
-        self.broken_budgets += broken_budgets
-        self.victims += [CapacityVictim(pod.key, pod.spec.node_name, pod.priority, preemptor) for pod in victims]
+    def note(self, victims: Sequence[Pod], preemptor: str, fits: int, budgets: "LivingBudgets") -> None:
+        """Pods are gone so that so many copies fit. Parity: DefaultPreemption may choose a pod that is being deleted; it
+        does not delete it again."""
+        evicted = [pod for pod in victims if not pod.is_terminating]
+        self.ending += [pod.key for pod in victims if pod.is_terminating]
+        self.fits += fits if evicted else 0
+        self.broken_budgets += budgets.left(evicted)
+        self.victims += [CapacityVictim(pod.key, pod.spec.node_name, pod.priority, preemptor) for pod in evicted]
 
 
 def count_lower(placer: CopyPlacer, preemptors: Sequence[Pod], are_groups: bool = False) -> int:
@@ -128,16 +140,19 @@ class LivingBudgets:
         budgets = (item for item in loaded.objects if isinstance(item, PodDisruptionBudget))
         self._counts = BudgetCounts(budgets, pods, book.scales(pods))
         self._placer = placer
+        self._kept = KeptBudgets()
         self._changed: list[PodDisruptionBudget] = []
         self.left(())
 
-    def left(self, pods: Iterable[Pod]) -> None:
-        """Pods are gone: the cluster gets the budgets with their new counts."""
+    def left(self, pods: Sequence[Pod]) -> int:
+        """Pods are gone: the cluster gets the budgets with their new counts. Returns how many of the pods they protected."""
+        broken, _ = split_by_budget(pods, self._kept.of(self._placer.cluster)) if pods else ([], [])
         for pod in pods:
             self._counts.left(pod)
         changed = self._counts.take_changed()
         self._placer.add(changed)
         self._changed += changed
+        return len(broken)
 
     def take_changed(self) -> list[PodDisruptionBudget]:
         """The budgets with another count than at the last call, once."""
@@ -176,8 +191,8 @@ class RoomMaker:
         status = msgspec.structs.replace(pod.status, nominated_node_name=nomination.node_name)
         outcome = self._placer.place(pod.with_status(status))
         if isinstance(outcome, Placement):
-            self._leave(pod, victims, outcome.node)
-            self._preempted.note(victims, copies.name, 1, nomination.violations)
+            self._preempted.note(victims, copies.name, 1, self._budgets)
+            self._withdraw(pod, outcome.node)
         else:
             for victim in victims:
                 nodes.place(victim, victim.spec.node_name)
@@ -189,9 +204,8 @@ class RoomMaker:
             return None
         return at_once(run_post_filter_plugins(runner, refusal.failure)).nomination
 
-    def _leave(self, preemptor: Pod, victims: Sequence[Pod], node: str) -> None:
-        """The victims are gone, and pods of lower priority that are nominated to the node lose that."""
-        self._budgets.left(victims)
+    def _withdraw(self, preemptor: Pod, node: str) -> None:
+        """Pods of lower priority that are nominated to the node lose that."""
         nominated = self._placer.cluster.nominated
         for other in nominated.on(node):
             if other.priority < preemptor.priority:

@@ -19,7 +19,7 @@ from mooring.answers.plan.orders import MAX_ORDERS, OrderTrials, arrival_orders,
 from mooring.answers.plan.patterns import PatternProgram
 from mooring.answers.plan.programs import lower_bound, solve
 from mooring.answers.plan.trials import NodeTrials, OfferedNodes, TrialPlacer
-from mooring.answers.plan.walks import WORTH_STEPS, ArrivalOrder, FoundNodes, by_preference, steps_of, sum_of
+from mooring.answers.plan.walks import TOGETHER, WORTH_STEPS, ArrivalOrder, FoundNodes, by_preference, steps_of, sum_of
 from mooring.answers.trial.changing_cluster import ChangingCluster, objects_of, why_pending
 from mooring.inputs.loaded_cluster import LoadedCluster
 from mooring.kit.callbacks import Progress
@@ -44,9 +44,7 @@ def take_alike_in_all_orders(trials: NodeTrials, pods: Sequence[Pod]) -> bool:
         ids = {pod.id for pod in there}
         left = demand.counts([pod for pod in pods if pod.id not in ids])
         return all(
-            demand.counts(_left_in(trials, order, demand.plain())) == left
-            for order in listed
-            if not order.is_one_by_one
+            demand.counts(_left_in(trials, order, demand.plain())) == left for order in listed if order.pace == TOGETHER
         )
     finally:
         for pod in there:

@@ -46,7 +46,7 @@ EXPLORED = 0.6
 """The share of the work after which no other nodes are tried: what is there is improved."""
 MAX_LISTED = 300
 """Where no more combinations of nodes than these cost less than a plan that holds, all of them are tried at once."""
-ROUNDS, MANY_ROUNDS = 8, 2
+ROUNDS, MANY_ROUNDS = 8, 4
 """How often plans are searched for with the orders in which the last one failed, and how often they are repaired."""
 WIDER = 2
 """How often a search that found nothing cheaper is repeated with twice the width."""
@@ -94,6 +94,8 @@ class HoldingSearch:
         self._begin(AT_ONCE_WORK if is_at_once else STEPS_WORK)
         for each in begun:
             self._try(steps_of(each))
+            for steps in () if self._is_small or is_at_once else self._rearranged(steps_of(each)):
+                self._complete(steps, False)
         if is_at_once:
             self._search_at_once()
         else:
@@ -108,17 +110,17 @@ class HoldingSearch:
         self._last = self._orders.work + self._most
 
     def _confirmed(self, is_at_once: bool) -> Steps | None:
-        """The plan that is preferred of those that hold in all orders."""
+        """The plan that is preferred of those that hold in all orders; after the last round the cheapest that was mended."""
         best = None
         for _ in range(ROUNDS if self._is_small else MANY_ROUNDS):
             self._improve_best(is_at_once)
             best = self._preferred(is_at_once)
             if best is None or self._orders.confirms(best, self._most_left):
-                break
+                return best
             self._last = max(self._last, self._orders.work + self._most // ROUNDS)
             self._judge_again()
             self._complete(best, is_at_once)
-        return best
+        return min(self._holding, key=self._cost, default=best)
 
     def _judge_again(self) -> None:
         """Forget the plans that fail in orders which have come to count."""
@@ -180,6 +182,18 @@ class HoldingSearch:
             more = tuple(min(times * number, limit - count) for count, number, limit in limits)
             added = self._single(more) if times == 1 else (more,)
             steps = (sum_of(steps[0], more),) if is_at_once else (*steps, *added)
+
+    def _rearranged(self, steps: Steps) -> Iterator[Steps]:
+        """The steps, and their nodes one by one: as they come, the last one first, and those with the least room first. What
+        repairs of these cost differs by up to two thirds, and none is the cheapest as a rule."""
+        single = tuple(one for step in steps for one in self._single(step))
+        yield from (steps, single, single[::-1], tuple(sorted(single, key=self._room)))
+
+    def _room(self, nodes: Additions) -> float:
+        """The resources of nodes, each as a share of the largest node's."""
+        offers = self._demand.offers
+        most = {place: max(max(free[place] for free in offers), 1) for place in offers[0]}
+        return sum(number * free[at] / most[at] for number, free in zip(nodes, offers, strict=True) for at in most)
 
     def _more(self, counts: Additions, left: LeftPods) -> Additions | None:
         """The nodes that a program adds for pods that are left; None if it adds none."""

@@ -1,7 +1,8 @@
 """Orders in which pending pods and new nodes may come, and trials of steps of nodes in each of them.
 
 Pods of equal priority reach the scheduler in any order: many are created in the same second, and back-off mixes them. Nodes
-of one step become ready together or one by one, and ties between nodes go to any of them. A plan is to hold in all of that.
+of one step become ready together, one by one, or while pods are being placed, and ties between nodes go to any of them. A
+plan is to hold in all of that.
 The orders are that of the cluster, large pods first, and shuffles. Where a table answers for the core (`contents.py`), a plan
 is confirmed in a thousand shuffles. Otherwise there are fewer, and in most of them small pods tend to come early, because
 plans fail there. Orders in which all small pods come before all large ones are left out, unless the cluster has them: plans
@@ -20,7 +21,7 @@ from numpy.typing import NDArray
 from mooring.answers.plan.contents import ContentTable, ContentWalks, NotOfOneNode
 from mooring.answers.plan.demand import NodeDemand, demand_of
 from mooring.answers.plan.trials import Additions, NodeTrials
-from mooring.answers.plan.walks import ArrivalOrder, OrderWalks, StepWalk, Walks
+from mooring.answers.plan.walks import SETTLED, TOGETHER, ArrivalOrder, OrderWalks, StepWalk, Walks
 from mooring.model.pod import Pod
 
 MAX_ORDERS, LEAST_ORDERS = 8, 2
@@ -41,6 +42,10 @@ TAKEN = 12
 LEAN = 0.5
 """How much small pods lead in most of the spare orders without a table, as a share of the whole order. A plan of 18 pods that
 failed in 1 of 250 plain shuffles failed in 13 of 250 such orders, and in 66 with 1.0."""
+PACES = (SETTLED, 8, 3, 15)
+"""The paces at which the nodes of a step come where they do not come together. Nodes come while kube-scheduler places pods,
+and back-off puts pods that the first nodes refused behind the others: 3 of 7 runs there left two pods of a plan that held in
+all orders with nodes together or one by one."""
 MAX_DECISIONS = 6_000
 """How many decisions the orders may need, with nodes together: with more pods, or in a large cluster, there are fewer
 orders."""
@@ -59,9 +64,9 @@ def arrival_orders(trials: NodeTrials, demand: NodeDemand, pods: Sequence[Pod], 
     number = min(max(MAX_DECISIONS // (trials.weight * max(len(pods), 1)), LEAST_ORDERS), most)
     listed = [pods, largest_first, *(_shuffled(pods, seed) for seed in range(2, number))]
     return [
-        ArrivalOrder(trials.queued(each), seed or None, is_one_by_one)
+        ArrivalOrder(trials.queued(each), seed or None, pace)
         for seed, each in enumerate(listed)
-        for is_one_by_one in (False, True)
+        for pace in (TOGETHER, PACES[seed % len(PACES)])
     ]
 
 
@@ -74,8 +79,13 @@ def spare_orders(trials: NodeTrials, demand: NodeDemand, pods: Sequence[Pod]) ->
     found = []
     for seed in range(TABLE_ORDERS, TABLE_ORDERS + number):
         mixed = _leaning(pods, ranks, seed) if seed % 4 else _shuffled(pods, seed)
-        found.append(ArrivalOrder(trials.queued(mixed), seed, seed % 2 == 1))
+        found.append(ArrivalOrder(trials.queued(mixed), seed, _pace(seed)))
     return found
+
+
+def _pace(seed: int) -> int:
+    """The pace of a spare order."""
+    return PACES[seed // 2 % len(PACES)] if seed % 2 else TOGETHER
 
 
 def _shuffled(pods: Sequence[Pod], seed: int) -> list[Pod]:
@@ -115,10 +125,10 @@ def _left_after(
     walk = StepWalk(trials, demand, order.pods)
     if present_first:
         walk.make(walk.counts)
-    for step in order.arrivals(steps):
+    for step, most in order.arrivals(steps):
         if not walk.left:
             break
-        walk.make(step)
+        walk.make(step, most)
     left = LeftPods(walk.left, walk.domains)
     walk.undo()
     trials.use_seed(None)
@@ -133,7 +143,7 @@ def failing_orders(
     ordered = trials.queued(pods)
     demand = demand_of(trials, ordered)
     orders = arrival_orders(trials, demand, ordered, MAX_FAILING) if any(map(any, steps)) else []
-    tried = [order for order in orders if not order.is_one_by_one]
+    tried = [order for order in orders if order.pace == TOGETHER]
     failed = [
         order for order in tried if len(_left_after(trials, demand, order, steps, present_first).pods) > most_left
     ]
@@ -167,7 +177,7 @@ class OrderTrials:
             return
         seeds = range(TABLE_ORDERS, TABLE_ORDERS + TABLE_SPARE)
         shuffles = [self.trials.queued(_shuffled(self._pods, seed)) for seed in seeds]
-        spare = (ArrivalOrder(pods, seed, seed % 2 == 1) for seed, pods in zip(seeds, shuffles, strict=True))
+        spare = (ArrivalOrder(pods, seed, _pace(seed)) for seed, pods in zip(seeds, shuffles, strict=True))
         self.orders = [*first, *spare]
         self._walks = ContentWalks(self._table, self.orders)
 
@@ -213,7 +223,7 @@ class OrderTrials:
     def left_in(self, order: ArrivalOrder, steps: Sequence[Additions]) -> LeftPods:
         """The pods that stay pending, by decisions of the core. Decisions that were made before count again, so that a search
         ends as early."""
-        key = order.seed, order.is_one_by_one, *steps
+        key = order.seed, order.pace, *steps
         known = self._known.get(key)
         if known is None:
             before = self.trials.decisions
@@ -236,8 +246,10 @@ class OrderTrials:
 
     def _of_core(self, first: int, last: int, steps: Sequence[Additions]) -> list[ArrivalOrder]:
         """Some of the orders, without those that are the same as others for these steps."""
-        has_groups = any(sum(step) > 1 for step in steps)
-        return [order for order in self.orders[first:last] if has_groups or not order.is_one_by_one]
+        listed = self.orders[first:last]
+        if any(sum(step) > 1 for step in steps):
+            return listed
+        return [*{order.seed: order for order in listed}.values()]  # single nodes have no pace
 
     def _failure_by_core(
         self, orders: Sequence[ArrivalOrder], steps: Sequence[Additions], most_left: int

@@ -87,7 +87,8 @@ class PlanForm(Form, frozen=True):
     notes: Sequence[str]
     """Sentences about the answer that a user should know."""
     orders: Count
-    """The orders that were tried: pods of equal priority in any order, nodes of a step together or one by one."""
+    """The orders that were tried: pods of equal priority in any order, nodes of a step together, one by one, or while pods
+    are placed."""
     orders_held: Count
     """In how many of these orders every pod that can be placed is placed."""
     cost_to_hold_in_all: Number | None

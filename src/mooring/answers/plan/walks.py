@@ -7,7 +7,7 @@ A search ends with `FoundNodes`: how many nodes of each offer, in which steps. R
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 from typing import Protocol, TypeVar
 
@@ -22,6 +22,8 @@ CHEAP_ENOUGH = 1.1
 """A plan within this share of the bound is not given up for one with fewer steps that is not."""
 WORTH_STEPS = 1.02
 """A plan with fewer steps is preferred, unless the other one is cheaper by this share."""
+TOGETHER, SETTLED = 0, 1 << 20
+"""Paces at which the nodes of a step come: all at once, and each after the scheduler has attempted every pod that waits."""
 Steps = tuple[Additions, ...]
 
 
@@ -86,19 +88,20 @@ class ArrivalOrder:
     seed: int | None
     """Breaks ties between nodes, and shuffles the nodes of a step. None: the first of them is taken, and nodes are shuffled
     as by 0."""
-    is_one_by_one: bool
-    """Whether nodes of a step come one after the other: the scheduler places what it can in between."""
+    pace: int = TOGETHER
+    """The nodes of a step come one after the other, the next one after so many pods have been attempted. TOGETHER: all nodes
+    of a step come at once."""
 
-    def arrivals(self, steps: Sequence[Additions]) -> Iterator[Additions]:
-        """The nodes that come together, in their order."""
-        if not self.is_one_by_one:
-            yield from steps
-            return
+    def arrivals(self, steps: Sequence[Additions]) -> Iterator[tuple[Additions, int]]:
+        """The nodes that come together, in their order, and how many pods are attempted before the next ones come."""
         for step in steps:
+            if self.pace == TOGETHER:
+                yield step, SETTLED
+                continue
             nodes = [offer for offer, number in enumerate(step) for _ in range(number)]
             Random(self.seed or 0).shuffle(nodes)
-            for node in nodes:
-                yield tuple(int(offer == node) for offer in range(len(step)))
+            for at, node in enumerate(nodes, 1):
+                yield tuple(int(offer == node) for offer in range(len(step))), self.pace if at < len(nodes) else SETTLED
 
 
 class Walks(Protocol[Walked]):
@@ -144,10 +147,12 @@ class StepWalk:
     def domains(self) -> dict[str, str]:
         return {pod: domain for _, outcome in self._made for pod, domain in outcome.domains.items()}
 
-    def make(self, step: Additions) -> None:
-        counts = sum_of(self.counts, step)
+    def make(self, step: Additions, most: int = SETTLED) -> None:
+        """A step, after which so many pods are attempted. Those that are refused come after the others from then on."""
+        counts, left = sum_of(self.counts, step), self.left
         self._trials.add(counts)
-        self._made.append((counts, self._trials.attempt(self.left, self._plain, self._spread)))
+        outcome = self._trials.attempt(left[:most], self._plain, self._spread)
+        self._made.append((counts, replace(outcome, left=[*left[most:], *outcome.left])))
 
     def repeat(self, made: Sequence[tuple[Additions, NodeTrialOutcome]]) -> None:
         """Make steps again as they were made before, without decisions."""
@@ -190,8 +195,8 @@ class OrderWalks:
             if waiting:
                 self._trials.use_seed(order.seed)
                 walk.repeat(before)
-                for arrival in order.arrivals([step]) if any(step) else [step]:
-                    walk.make(arrival)
+                for arrival, most in order.arrivals([step]) if any(step) else [(step, SETTLED)]:
+                    walk.make(arrival, most)
             made.append(walk.made)
             left.append(walk.left if waiting else ())
             walk.undo()
