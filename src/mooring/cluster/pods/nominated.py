@@ -156,6 +156,7 @@ class NominatedTallies:
             self.tallies.add(pod, row, -1)
 
 
+_LEAST_PRIORITY = -(1 << 31)
 _MAX_LOADS = 8
 """Sums for so many priorities are kept: each takes as much memory as the columns of the table, and each nomination changes
 all of them. Clusters have a handful of priority classes."""
@@ -249,8 +250,13 @@ class NominatedLoad:
         return self.crowd_from(pod.priority, pod.id)
 
     def crowd_from(self, priority: int, but: str | None = None) -> Crowd:
-        """Sum the requests of the nominated pods of at least this priority, without the pod with the id `but`."""
+        """Sum the requests of the nominated pods of at least this priority, without the pod with the id `but`.
+
+        Hot: pods are tried in the order of their priorities, so as a rule all nominated pods count, and their sum is kept.
+        """
         self._settle_columns()
+        if but not in self._node_of and self._node_of and self._columns.least_priority() >= priority:
+            return self._load_from(_LEAST_PRIORITY).crowd()
         crowd = self._columns.crowd(priority, but)
         if len(crowd.rows) and crowd.pod_count.max() > _MAX_ADDED_UP:
             load = self._add_up(priority, but)
@@ -365,6 +371,11 @@ class Load:
             if index is not None:  # or else no node has it, or nothing has asked about it
                 add_exactly(self.requested, self._beyond, index, row, change * amount)
         self.pod_count[row] += change
+
+    def crowd(self) -> Crowd:
+        """The load on the rows that have nominated pods."""
+        rows = self.pod_count.nonzero()[0]
+        return Crowd(rows, self.requested.take(rows, 1), self.pod_count[rows])
 
     def without(self, pod: Pod, row: int, nodes: NodeTable) -> "Load":
         """A copy without one pod: the pod that asks must not leave room for itself."""
