@@ -374,7 +374,7 @@ class Load:
 
     def crowd(self) -> Crowd:
         """The load on the rows that have nominated pods."""
-        rows = self.pod_count.nonzero()[0]
+        rows = (self.pod_count > 0).nonzero()[0]  # Hot: of integers, `nonzero` takes three times as long
         return Crowd(rows, self.requested.take(rows, 1), self.pod_count[rows])
 
     def without(self, pod: Pod, row: int, nodes: NodeTable) -> "Load":
