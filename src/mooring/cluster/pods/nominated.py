@@ -186,6 +186,10 @@ class NominatedLoad:
     def promise(self, pod: Pod, node_name: str) -> None:
         """The pod is nominated to the node, and to no other."""
         _ = pod.shape.held  # if it cannot be worked out, nothing has changed yet
+        before = self.get(pod.id)
+        if before is not None and self._node_of[pod.id] == node_name and _counts_the_same(before, pod):
+            self._on[node_name][pod.id] = pod  # Hot: the watch shows the nomination that was made here
+            return
         self.withdraw(pod.id)
         self._on.setdefault(node_name, {})[pod.id] = pod
         self._node_of[pod.id] = node_name
@@ -209,7 +213,9 @@ class NominatedLoad:
     def count_anew(self) -> None:
         """Add up again what the nominated pods will take: a fault was found."""
         for pod_id, node_name in list(self._node_of.items()):
-            self.promise(self._on[node_name][pod_id], node_name)
+            pod = self._on[node_name][pod_id]
+            self.withdraw(pod_id)
+            self.promise(pod, node_name)
         self._loads.clear()
 
     def pod_ids(self) -> set[str]:
@@ -348,6 +354,12 @@ class NominatedLoad:
         except BaseException:
             self._loads.clear()  # they are added up anew at the next question
             raise
+
+
+def _counts_the_same(before: Pod, now: Pod) -> bool:
+    """Whether all that is kept of a nominated pod holds for a later version of it."""
+    is_same = before.shape is now.shape and before.priority == now.priority and before.labels == now.labels
+    return is_same and before.is_terminating == now.is_terminating
 
 
 class Load:
