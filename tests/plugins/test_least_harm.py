@@ -33,7 +33,7 @@ from mooring.model.workloads import PodDisruptionBudget
 from mooring.plugins.preemption import default_preemption, least_harm
 from mooring.plugins.preemption.default_preemption import DefaultPreemption
 from mooring.plugins.preemption.kept_dry_run import KeptDryRun
-from mooring.plugins.preemption.kept_harm import NONE_FITS, Room, can_stay, harm_after, leaves_alone, victim_positions
+from mooring.plugins.preemption.kept_harm import NONE_FITS, Room, can_stay, harm_after, victim_positions
 from mooring.plugins.preemption.victim_search import PreemptionDryRun, budgets_of, nominate
 from mooring.scheduler.decide import DecideOptions, decide
 from mooring.scheduler.decision import Decision, NoFit
@@ -399,9 +399,7 @@ def test_who_stays_is_what_a_plain_loop_says(rows: list[Any]) -> None:
     left = np.flatnonzero((np.array(staying) >= 0) & (np.array(staying) < room.count))
     if not len(left):
         return
-    first = np.array(staying, np.int64)[left]
-    total, number = harm_after(room.part(left), first)
-    assert leaves_alone(room, first, left).tolist() == (number == 1).tolist()
+    total, number = harm_after(room.part(left), np.array(staying, np.int64)[left])
     for harm, count, place in zip(total.tolist(), number.tolist(), left.tolist(), strict=True):
         pods, one, other, most = rows[place]
         plain = plainly_kept(pods, (one, other), most)

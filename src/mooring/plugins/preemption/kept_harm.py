@@ -127,27 +127,6 @@ def harm_after(room: Room, first: Ints) -> tuple[Ints, Ints]:
     return total, room.count - first - (most - pods)
 
 
-def leaves_alone(room: Room, first: Ints, places: NDArray[np.intp]) -> Flags:
-    """Whether the pod in position `first` is the only victim, for the rows in some places: whether all pods behind it fit
-    into what it leaves. `first` has one number for each of these places.
-
-    Hot: as a rule one victim is enough somewhere, and this takes a quarter of the time of `harm_after`.
-
-    | held          | limit | most_pods | first |       |
-    | 100, 300, 400 | 300   | 9         | 1     | True  |
-    | 100, 300, 600 | 300   | 9         | 1     | False |
-    | 100, 300, 400 | 300   | 1         | 1     | False |
-    """
-    held, rows = room.held.reshape(len(room.held), room.priority.size), len(room.count)
-    alone: Flags = room.count.take(places) - 1 <= room.most_pods.take(places)
-    at = first * rows + places
-    before = np.maximum(at - rows, places)
-    for sums, last, limits in zip(held, room.held[:, -1], room.limits, strict=True):
-        others = last.take(places) - sums.take(at) + sums.take(before) * (first > 0)
-        alone &= others <= limits.take(places)
-    return alone
-
-
 def fewest_leaving(room: Room, lower: Flags) -> Ints:
     """How many of the lower pods of each row have to leave at least, whichever they are, and at least one.
 

@@ -38,7 +38,6 @@ from mooring.plugins.preemption.kept_harm import (
     can_stay,
     fewest_leaving,
     harm_after,
-    leaves_alone,
     name_key,
     room_on,
     victims_on,
@@ -120,18 +119,13 @@ class Survey(msgspec.Struct):
         high = int(highest.min())
         left = left[highest == high]
         first = self.first[left]
-        alone = np.flatnonzero(leaves_alone(self.room, first, left))
-        if len(alone):
-            best, least = alone, (high + PRIORITY_OFFSET, 1)
-        else:
-            total, number = harm_after(self.room.part(left), first)
-            best = np.flatnonzero(total == total.min())
-            best = best[number[best] == number[best].min()]
-            least = int(total[best[0]]), int(number[best[0]])
+        total, number = harm_after(self.room.part(left), first)
+        best = np.flatnonzero(total == total.min())
+        best = best[number[best] == number[best].min()]
         rows = self.rows[left[best]]
         started = -self.start_ns[first[best], rows]
-        earliest = int(started.min())
-        return rows[started == earliest], (high, *least, earliest)
+        earliest, one = int(started.min()), best[0]
+        return rows[started == earliest], (high, int(total[one]), int(number[one]), earliest)
 
 
 class Choice(msgspec.Struct, frozen=True):
