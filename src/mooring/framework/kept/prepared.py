@@ -155,6 +155,8 @@ class PreparedProfile:
             (index, plugin) for index, plugin in enumerate(self.filters) if self.filter_reads[index] is Reads.CLUSTER
         ]
         """The filters whose answers are not kept, with their place in the order."""
+        self.asked_if_concerned = {plugin.name for plugin in profile.pre_filters if plugin.is_asked_if_concerned}
+        """The PreFilter plugins that skip the pods which they do not concern."""
         self.pre_filter_book = OutcomeBook(PRE_FILTER, self.parts, asked[0], self.asked_filters)
         self.summed = frozenset(question.index for part in self.parts for question in part.summed)
         """The score plugins whose kept answers need nothing but adding up."""
@@ -368,6 +370,9 @@ class PrePoints:
             elif said is not None:
                 others.append((index, plugin, said))
         unconcerned = frozenset(each.name for each in concerned if not _may_concern(each, self.context.pod))
+        if unconcerned and point == "PreFilter":
+            asked = self.runner.asked_if_concerned
+            skipped += [name for name in unconcerned if name in asked]
         return outcomes_of(frozenset(skipped), unconcerned, tuple(others))
 
     def _kind_of_pod(self) -> tuple[Any, ...]:
