@@ -160,6 +160,8 @@ _LEAST_PRIORITY = -(1 << 31)
 _MAX_LOADS = 8
 """Sums for so many priorities are kept: each takes as much memory as the columns of the table, and each nomination changes
 all of them. Clusters have a handful of priority classes."""
+_MOST_UNASKED = 64
+"""After so many nominations that nothing asked for sums in between, none are kept: nobody may ask again."""
 _MAX_ADDED_UP = 128
 """Up to so many pods on a row a plain sum is far from MAX_SUM, as an amount is 2^53 at most."""
 
@@ -173,6 +175,8 @@ class NominatedLoad:
         self._node_of: dict[str, str] = {}
         self._loads: dict[int, Load] = {}
         """By priority: the sum over nominated pods of at least this priority."""
+        self._unasked = 0
+        """How many nominations came or went since these were last asked for."""
         self._stamp: Layout = (0, 0, 0)
         """The layout of the table that `_loads` fits."""
         self._columns = NominatedColumns()
@@ -315,7 +319,7 @@ class NominatedLoad:
 
     def _load_from(self, priority: int) -> "Load":
         """The sum over all that have at least this priority; kept up to date until the set of nodes changes."""
-        stamp = self._table_stamp()
+        stamp, self._unasked = self._table_stamp(), 0
         if stamp != self._stamp or len(self._loads) > _MAX_LOADS:
             self._stamp = stamp
             self._loads.clear()
@@ -344,7 +348,8 @@ class NominatedLoad:
         row = self._nodes.row_book.get(node_name)
         if row is not None:
             self._nodes.touches.note(row)  # kept answers about the row do not consider this pod
-        if row is None or self._table_stamp()[1:] != self._stamp[1:]:
+        self._unasked += 1
+        if row is None or self._unasked > _MOST_UNASKED or self._table_stamp()[1:] != self._stamp[1:]:
             self._loads.clear()
             return
         try:

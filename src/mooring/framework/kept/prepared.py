@@ -365,15 +365,17 @@ class PrePoints:
                 said = self._call(point, plugin, slice(0, self.context.nodes.height))
             except AttemptError as fault:
                 said = fault
+            if said is None:
+                continue
             if said in SKIPS:
                 skipped.append(plugin.name)
-            elif said is not None:
+            else:
                 others.append((index, plugin, said))
-        unconcerned = frozenset(each.name for each in concerned if not _may_concern(each, self.context.pod))
+        unconcerned = [each.name for each in concerned if not _may_concern(each, self.context.pod)]
         if unconcerned and point == "PreFilter":
             asked = self.runner.asked_if_concerned
             skipped += [name for name in unconcerned if name in asked]
-        return outcomes_of(frozenset(skipped), unconcerned, tuple(others))
+        return outcomes_of(frozenset(skipped), frozenset(unconcerned), tuple(others))
 
     def _kind_of_pod(self) -> tuple[Any, ...]:
         """The properties of a pod, beside its shape, that SKIP_FOR_NOW may depend on: its labels and its controller."""
