@@ -206,10 +206,9 @@ class Attempt(PrePoints):
         """
         if not self._is_prepared:
             raise RuntimeError("a what-if asks for filters of an attempt whose PreFilter did not run to its end")
+        left = self.runner.filters_without(self._no_filter)
         return [
-            (index, plugin)
-            for index, plugin in enumerate(self.runner.filters)
-            if plugin.name not in self._no_filter and concerns(plugin, self.context, filtering)
+            (index, plugin) for index, plugin, asks in left if not asks or concerns(plugin, self.context, filtering)
         ]
 
     def extensions(self) -> list[PreFilterExtensions]:

@@ -15,7 +15,7 @@ from mooring.cluster.nodes.table import NodeTable
 from mooring.framework.config.problems import show
 from mooring.framework.contract.context import SchedulingContext
 from mooring.framework.contract.plugin_caller import PluginCaller
-from mooring.framework.contract.points import Plugin, Reads, Rows, ScorePlugin
+from mooring.framework.contract.points import FilterPlugin, Plugin, Reads, Rows, ScorePlugin
 from mooring.framework.contract.special_points import TotalsPlugin
 from mooring.framework.contract.status import SKIP, SKIP_FOR_NOW, SKIP_SHAPE, SKIPS, describe
 from mooring.framework.kept.asking import (
@@ -30,6 +30,7 @@ from mooring.framework.kept.asking import (
 from mooring.framework.kept.feasible import PASSED, FeasibleRows
 from mooring.framework.kept.memo import OutcomeBook, ShapeMemo, ShapeOutcomes
 from mooring.framework.kept.part_memo import (
+    MAX_SKIP_SETS,
     PRE_FILTER,
     PRE_SCORE,
     ByteCount,
@@ -156,6 +157,7 @@ class PreparedProfile:
             (index, plugin) for index, plugin in enumerate(self.filters) if self.filter_reads[index] is Reads.CLUSTER
         ]
         """The filters whose answers are not kept, with their place in the order."""
+        self._filters_without: dict[frozenset[str], list[tuple[int, FilterPlugin, bool]]] = {}
         self.asked_if_concerned = {plugin.name for plugin in profile.pre_filters if plugin.is_asked_if_concerned}
         """The PreFilter plugins that skip the pods which they do not concern."""
         self.pre_filter_book = OutcomeBook(PRE_FILTER, self.parts, asked[0], self.asked_filters)
@@ -227,6 +229,21 @@ class PreparedProfile:
     def kept_questions(self) -> list[KeptQuestion]:
         """All filters and scores whose answers are kept."""
         return [each for part in self.parts for each in (*part.filters, *part.summed, *part.normalized)]
+
+    def filters_without(self, skipped: frozenset[str]) -> list[tuple[int, FilterPlugin, bool]]:
+        """The filters that do not skip, with their place in the order, and whether one may say that a pod does not concern
+        it. Hot: the same few sets for all attempts."""
+        left = self._filters_without.get(skipped)
+        if left is None:
+            left = [
+                (index, plugin, getattr(plugin.concerns, "__func__", None) is not _CONCERNS_ALL)
+                for index, plugin in enumerate(self.filters)
+                if plugin.name not in skipped
+            ]
+            if len(self._filters_without) >= MAX_SKIP_SETS:
+                self._filters_without.clear()
+            self._filters_without[skipped] = left
+        return left
 
     def forgetful_memo(self) -> ShapeMemo:
         """A memo for one attempt that shares nothing with others: what is asked in a what-if is forgotten with it."""
@@ -306,6 +323,8 @@ def _reads_of(plugin: Plugin, method: str, before: str) -> Reads:
 
 
 _OUTCOMES = attrgetter("outcomes")
+_CONCERNS_ALL = vars(Plugin)["concerns"].__func__
+"""The method of plugins that do not say which pods they concern."""
 
 
 class PrePoints:
