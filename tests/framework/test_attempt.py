@@ -27,6 +27,7 @@ from mooring.framework.contract.points import (
 from mooring.framework.contract.status import SKIP, SKIP_SHAPE, Code, PluginError, Rejection, curable, final
 from mooring.framework.profile.profiles import Profile
 from mooring.model.pod import Pod
+from mooring.model.shape import PodPart
 from mooring.scheduler.decide import DecideOptions, decide
 from mooring.scheduler.decision import Decision, DecisionError, NoFit, Placement
 
@@ -214,6 +215,28 @@ def test_a_plugin_that_skips_a_shape_is_asked_once_about_it(said: Any, asked: in
     assert (len(before.asked), len(after.asked)) == (asked, asked)
     assert isinstance(decide(runner, a_pod(cpu="1"), cluster, DecideOptions()), Placement)
     assert len(before.asked) == asked + 1, "another shape is asked about anew"
+
+
+def test_a_plugin_that_is_asked_if_concerned_skips_all_other_pods() -> None:
+    """Its answers reject every node, so it shows if it is asked about a pod without extended resources."""
+
+    class ForDevices(FakePreFilter, FakeFilter):
+        is_asked_if_concerned = True
+        concerned_by = PodPart.REQUESTS
+
+        @classmethod
+        def concerns(cls, pod: Pod) -> bool:
+            return pod.shape.has_extended_requests
+
+    plugin = ForDevices("A", final("no devices"))
+    runner, cluster = Runner(a_profile(plugin, FakeScore("S"))), three_nodes()
+    for cpu in ("1", "2", "2"):
+        attempt = runner.open(a_pod(cpu=cpu), cluster)
+        assert not isinstance(attempt.pre_filter(), PodRejected)
+        assert attempt.left_out == frozenset({"A"}) and not attempt.active_filters()
+        assert isinstance(decide(runner, a_pod(cpu=cpu), cluster, DecideOptions()), Placement)
+    assert not plugin.asked
+    assert isinstance(decide(runner, a_pod(requests={"example.com/gpu": 1}), cluster, DecideOptions()), NoFit)
 
 
 REFUSED: dict[str, tuple[dict[str, Any], str, set[str]]] = {

@@ -26,7 +26,7 @@ from mooring.framework.config.args import DynamicResourcesArgs, NodeAffinityArgs
 from mooring.framework.config.durations import Duration
 from mooring.framework.contract.context import DEVICE_RESOURCES, DEVICE_TOTALS, KEPT_ONLY, SchedulingContext
 from mooring.framework.contract.points import Handle, Need, SchedulerServices
-from mooring.framework.contract.status import SKIP_SHAPE, OutOfEffort, PluginError, curable, final
+from mooring.framework.contract.status import OutOfEffort, PluginError, curable, final
 from mooring.kit.clock import NS_PER_S
 from mooring.model.devices import ResourceClaim
 from mooring.model.pod import Pod
@@ -134,7 +134,7 @@ def test_devices_have_ten_minutes_to_be_prepared_or_what_the_arguments_say(
 
 def test_what_a_pod_without_claims_gets_is_decided_before_any_search() -> None:
     attempt = Attempt(a_world(), a_pod("p", requests={NIC: 1}))
-    assert attempt.plugin.pre_filter(a_context(attempt.cluster, a_pod("p"))) is SKIP_SHAPE
+    assert not attempt.plugin.concerns(a_pod("p"))
     assert attempt.context.state.find(DEVICE_TOTALS) is None
     assert not attempt.plugin.has_binding_work(attempt.context)
     assert attempt.plugin.filter(attempt.context, slice(0, 2)) is None

@@ -18,7 +18,7 @@ from mooring.framework.config.durations import Duration
 from mooring.framework.contract.context import SchedulingContext
 from mooring.framework.contract.intents import Intent, Write
 from mooring.framework.contract.points import Handle, SchedulerServices
-from mooring.framework.contract.status import SKIP_SHAPE, PluginError, Rejection, final
+from mooring.framework.contract.status import PluginError, Rejection, final
 from mooring.kit.clock import NS_PER_S, VirtualClock
 from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
@@ -101,7 +101,7 @@ def test_pods_wait_for_their_claims(pod: Pod, items: list[KubeObject], text: str
 def test_pods_without_claims_are_left_alone() -> None:
     context = a_context(a_world(), a_pod())
     plugin = a_plugin()
-    assert plugin.pre_filter(context) is SKIP_SHAPE
+    assert plugin.is_asked_if_concerned and not plugin.concerns(context.pod)
     assert plugin.score(context, slice(0, 2)) is None
     assert plugin.reserve(context, "a") is None
     assert plugin.pre_bind(context, "a") is None

@@ -13,9 +13,8 @@ from mooring.plugins.preemption.kept_harm import Room, fewest_leaving
 def a_room(requests: list[int], limit: int, most_pods: int = 9) -> Room:
     """One row with one resource."""
     column = np.array(requests, np.int64)[:, None]
-    zeros = np.zeros_like(column)
     count = np.array([len(requests)])
-    return Room(column.cumsum(0)[None], np.array([[limit]]), np.array([most_pods]), zeros, zeros, count)
+    return Room(column.cumsum(0)[None], np.array([[limit]]), np.array([most_pods]), np.zeros_like(column), count)
 
 
 @pytest.mark.parametrize(

@@ -364,7 +364,7 @@ def a_room(rows: list[Any]) -> Room:
     limits = np.array([[row[i] for row in rows] for i in (1, 2)], np.int64)
     count = np.array([len(pods) for pods, *_ in rows], np.int64)
     most = np.array([row[3] for row in rows], np.int64)
-    return Room(np.array(held).cumsum(1), limits, most, priority, np.zeros_like(priority), count)
+    return Room(np.array(held).cumsum(1), limits, most, priority, count)
 
 
 def plainly_kept(pods: list[Any], limits: tuple[int, int], most: int) -> tuple[int, list[int]] | None:

@@ -263,7 +263,7 @@ class PodShape:
     @lazy
     def has_extended_requests(self) -> bool:
         """Whether the pod requests more than cpu, memory and ephemeral storage: devices may have to serve it."""
-        return any(name not in ("cpu", "memory", "ephemeral-storage") for name in self.request)
+        return not self.request.keys() <= {"cpu", "memory", "ephemeral-storage"}
 
     @lazy
     def score_request(self) -> dict[str, int]:

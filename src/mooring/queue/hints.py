@@ -374,7 +374,7 @@ def pod_events(old: Pod, new: Pod, *, is_target: bool = False) -> Sequence[Clust
     """
     resource = ASSIGNED_POD if new.spec.node_name else TARGET_POD if is_target else UNSCHEDULED_POD
     # Hot: the usual change is one of the status: it cannot be one of labels, requests, gates or tolerations.
-    if old.spec is new.spec and old.metadata is new.metadata and old.shape is new.shape:
+    if old.spec is new.spec and old.shape is new.shape and old.labels == new.labels:
         return _CLAIMS_EVENTS[resource] if _claims_changed(old, new) else _UNSPECIFIC_EVENTS[resource]
     actions = [action for action, happened in _CHANGES if happened(old, new)]
     return [_EVENTS[resource, action] for action in actions or (Action.UPDATE,)]

@@ -48,16 +48,15 @@ class Nominations:
 
         A pod that is gone or has a node by now is not nominated.
         """
-        if self.node_of_pod:
-            self.delete(pod.id)
         node = pod.status.nominated_node_name if node_name is None else node_name
-        if not node:
-            return
-        known = self._lookup(pod.key)
+        known = self._lookup(pod.key) if node else None
         if known is None or known.spec.node_name:
+            if self.node_of_pod:
+                self.delete(pod.id)
             return
-        self.node_of_pod[pod.id] = node
+        assert node, "only for a node is a pod looked up"
         self._load.promise(pod, node)
+        self.node_of_pod[pod.id] = node
 
     def set_aside(self, pod: Pod) -> None:
         """Let a nominated pod count as one of priority 0 that asks for nothing, until it is added or counted again."""
@@ -81,7 +80,8 @@ class Nominations:
         kept = None
         if not old.status.nominated_node_name and not new.status.nominated_node_name:
             kept = self.node_of_pod.get(old.id)
-        self.delete(old.id)
+        if old.id != new.id:
+            self.delete(old.id)
         self.add(new, kept)
 
     def delete(self, uid: str) -> None:

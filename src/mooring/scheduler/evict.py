@@ -76,8 +76,10 @@ def _target(victim: Pod, message: str) -> Condition:
 
 def preempting_group(core: Core, preemptor: Pod) -> AnyPodGroup | None:
     """The root group that preempts as one when this pod is the preemptor; None: the pod preempts for itself."""
+    if core.cluster.groups is None:
+        return None
     tree = core.cluster.group_tree
-    root = tree.root_of_pod(preemptor) if core.cluster.groups is not None else None
+    root = tree.root_of_pod(preemptor)
     return None if root is None else tree.find(root)
 
 

@@ -235,10 +235,10 @@ class FloatColumns:
         nodes, amounts = self.nodes, self.nodes.amounts
         there, taken = amounts.allocatable[:MAX_LINES, row].tolist(), amounts.requested[:MAX_LINES, row].tolist()
         scored, before = amounts.scored[:MAX_LINES, row].tolist(), self.held[:, row].tolist()
-        percent = self.free_percent[:, row].tolist()
-        for place, all_ in enumerate(there):
-            some, room = taken[place], all_ - scored[place]
-            if some == before[place] and room * 100 == percent[place]:
+        columns = zip(there, taken, scored, before, self.free_percent[:, row].tolist(), strict=True)
+        for place, (all_, some, counted, held_before, percent) in enumerate(columns):
+            room = all_ - counted
+            if some == held_before and room * 100 == percent:
                 continue
             self.held[place, row], self.free[FIRST_RESOURCE + place, row] = some, all_ - some
             self.free_percent[place, row] = room * 100
@@ -246,7 +246,7 @@ class FloatColumns:
                 self._least_free[FIRST_RESOURCE + place] = all_ - some
             if room < self._least_scored_room[place]:
                 self._least_scored_room[place] = room
-            if some >= EXACT or scored[place] >= EXACT:
+            if some >= EXACT or counted >= EXACT:
                 self.is_exact = False
         pods_room = nodes.allowed_pods.item(row) - nodes.pod_count.item(row)
         self.free[PODS, row] = pods_room

@@ -5,7 +5,7 @@ they are read, and on touched rows only: most clusters preempt rarely.
 """
 
 from collections.abc import Callable, Hashable, Sequence
-from itertools import accumulate
+from itertools import accumulate, chain
 from operator import attrgetter
 
 import numpy as np
@@ -89,16 +89,16 @@ class PodRanks:
 
     def _rank_together(self, rows: NDArray[np.intp]) -> None:
         """Rank the pods of these rows, in ascending order, at once. Hot: a third of the time that it takes row by row."""
-        here = [self.nodes.pods_on[row] for row in rows.tolist()]
-        counts = np.array([len(pods) for pods in here], np.int64)
+        here = list(map(self.nodes.pods_on.__getitem__, rows.tolist()))
+        counts = np.array(list(map(len, here)), np.int64)
         self._fit(int(counts.max(initial=0)))
-        pods = [pod for there in here for pod in there]
+        pods = list(chain.from_iterable(here))
         row = np.repeat(rows, counts)
         position = np.arange(len(pods)) - np.repeat(counts.cumsum() - counts, counts)
-        priority = _of_distinct([pod.spec.priority for pod in pods], pods, attrgetter("priority"))
-        started = _of_distinct([pod.status.start_time for pod in pods], pods, start_ns)
+        priority = _of_distinct(list(map(attrgetter("spec.priority"), pods)), pods, attrgetter("priority"))
+        started = _of_distinct(list(map(attrgetter("status.start_time"), pods)), pods, start_ns)
         order = np.lexsort((started, -priority, row))  # a stable sort: the position decides last
-        ranked = [pods[place] for place in order.tolist()]
+        ranked = list(map(pods.__getitem__, order.tolist()))
         ends = counts.cumsum().tolist()
         for its_row, first, end in zip(rows.tolist(), [0, *ends], ends, strict=False):
             self._ranked[its_row] = ranked[first:end]
@@ -113,7 +113,7 @@ class PodRanks:
 
     def _requests_of(self, pods: list[Pod]) -> dict[int, NDArray[np.int64]]:
         """By resource that pods request: what each requests. Pods of one shape request the same."""
-        shape_of = [pod.shape for pod in pods]
+        shape_of = list(map(attrgetter("shape"), pods))
         ids = list(map(id, shape_of))
         shapes = list(dict(zip(ids, shape_of, strict=True)).values())
         place_of = {id(shape): place for place, shape in enumerate(shapes)}
@@ -205,7 +205,7 @@ def _of_distinct(written: Sequence[Hashable], pods: Sequence[Pod], find: Callabl
     found = {value: find(pod) for value, pod in dict(zip(written, pods, strict=True)).items()}
     if len(found) == 1:
         return np.full(len(pods), next(iter(found.values())), np.int64)
-    return np.array([found[value] for value in written], np.int64)
+    return np.array(list(map(found.__getitem__, written)), np.int64)
 
 
 def _padded(column: NDArray[np.int64], shape: tuple[int, ...]) -> NDArray[np.int64]:

@@ -206,10 +206,9 @@ class Attempt(PrePoints):
         """
         if not self._is_prepared:
             raise RuntimeError("a what-if asks for filters of an attempt whose PreFilter did not run to its end")
+        left = self.runner.filters_without(self._no_filter)
         return [
-            (index, plugin)
-            for index, plugin in enumerate(self.runner.filters)
-            if plugin.name not in self._no_filter and concerns(plugin, self.context, filtering)
+            (index, plugin) for index, plugin, asks in left if not asks or concerns(plugin, self.context, filtering)
         ]
 
     def extensions(self) -> list[PreFilterExtensions]:
@@ -288,7 +287,8 @@ class Attempt(PrePoints):
             feasible = FeasibleRows(first, count)
         if feasible.count < 2:
             return None
-        return self._pre_score_and_score(feasible, partial(self._find_best, kept, goes_by_name))
+        is_new = self._memo.pre_score_outcomes is None
+        return self._pre_score_and_score(feasible, partial(self._find_best, kept, goes_by_name, is_new))
 
     def _pre_score_and_score(self, feasible: FeasibleRows, score: Callable[[FeasibleRows], C]) -> C:
         """Run both points of scoring. `score` sums the scores in one of two ways."""
@@ -337,16 +337,17 @@ class Attempt(PrePoints):
         return found
 
     def _find_best(
-        self, first: First | None, goes_by_name: bool, feasible: FeasibleRows
+        self, first: First | None, goes_by_name: bool, is_new: bool, feasible: FeasibleRows
     ) -> ScoreCard | MaskedTotals | BestOfGroups:
         """Hot: where all asked scores give one number for all nodes, only what is kept tells nodes apart. `first` are the
-        kept first rejections, if they alone decide which rows are feasible."""
+        kept first rejections, if they alone decide which rows are feasible. Groups are for a shape that comes again: `is_new`
+        says that this is the first time."""
         context = self.context
         kept_sum, added, parts = self._memo.score_sum(context), 0, []
         kept = kept_sum
         known = self._memo.pre_score_outcomes
         asked = self.runner.asked_scores if known is None else known.asked_next
-        if first is not None and goes_by_name:
+        if first is not None and goes_by_name and not is_new:
             grouped = self._best_of_groups(asked, first, kept, feasible)
             if grouped is not None:
                 return grouped

@@ -85,7 +85,7 @@ def _leave_room(attempt: Attempt, verdicts: Verdicts, crowd: Crowd, nominated: N
     if found is not None:
         verdicts.first = verdicts.first.copy()
         for index in found[1].codes:
-            verdicts.codes[index] = _all_codes(attempt, verdicts, index).copy()
+            verdicts.codes[index] = _all_codes(attempt, verdicts, index)
         _put_refusals(verdicts, *found)
 
 
@@ -112,10 +112,9 @@ def _put_refusals(verdicts: Verdicts, rows: RowArray, refusals: Verdicts) -> Non
 
 
 def _all_codes(attempt: Attempt, verdicts: Verdicts, index: int) -> NDArray[np.int64]:
-    """The codes of a filter for all rows so far."""
-    found = verdicts.codes.get(index)
-    if found is None:
-        found = attempt.kept_codes(index)
+    """The codes of a filter for all rows so far, in an array of its own."""
+    known = verdicts.codes.get(index)
+    found = attempt.kept_codes(index) if known is None else known.copy()
     return np.zeros(len(verdicts.first), np.int64) if found is None else found[: len(verdicts.first)]
 
 
@@ -145,7 +144,7 @@ def _refresh_row(attempt: Attempt, first: int, columns: CrowdedColumns, row: int
     if refusal is not None:
         first, code = refusal
         if first not in columns.codes:
-            columns.codes[first] = _all_codes(attempt, Verdicts(columns.first), first).copy()
+            columns.codes[first] = _all_codes(attempt, Verdicts(columns.first), first)
         columns.codes[first][row] = code
     columns.first[row] = first
 
@@ -164,7 +163,7 @@ def _refresh_rows(
     refusals = _refusals_beside(attempt, first, crowd, nominated) if crowd is not None else None
     if refusals is not None:
         for index in refusals[1].codes.keys() - verdicts.codes.keys():
-            verdicts.codes[index] = _all_codes(attempt, verdicts, index).copy()
+            verdicts.codes[index] = _all_codes(attempt, verdicts, index)
         _put_refusals(verdicts, *refusals)
 
 

@@ -247,8 +247,8 @@ class PreFilterPlugin(Plugin):
     """Looks at the pod once an attempt, before Filter."""
 
     is_asked_if_concerned: ClassVar[bool] = False
-    """Whether `pre_filter` says nothing (None) about pods that the plugin does not concern (`concerns`), so that it is not
-    asked about them."""
+    """Whether `pre_filter` has nothing to say about pods that the plugin does not concern (`concerns`), so that it is not
+    asked about them. With `concerned_by` this counts as SKIP_SHAPE."""
 
     @abstractmethod
     def pre_filter(self, context: SchedulingContext) -> NodeNames | Rejection | Skip | None:

@@ -24,6 +24,7 @@ from mooring.framework.kept.part_memo import (
     PRE_SCORE,
     Bookmark,
     ByteCount,
+    KeptColumn,
     PartMemo,
     PartOutcomes,
     PartQuestions,
@@ -208,6 +209,8 @@ class ShapeMemo:
     _row_scoring: Sequence[PartMemo] = ()
     rejects_nothing = False
     """Whether no kept filter rejects a node, as of the last refresh: then a look at the column tells nothing."""
+    _columns: Mapping[int, KeptColumn] | None = None
+    """The columns of the kept filters that have a say, by their place in the order; None: not asked for yet."""
     _combined_first: _CombinedColumn | None = None
     _combined_sum: _CombinedColumn | None = None
     _best: BestRows | None = None
@@ -238,7 +241,7 @@ class ShapeMemo:
         for part in self._filtering:
             if part.filters is None:  # Hot: of a new shape most parts are known from other shapes
                 part.settle_filters(known.skipped)
-        self.pre_filter_outcomes = known
+        self.pre_filter_outcomes, self._columns = known, None
 
     def first_rejections(self, context: SchedulingContext) -> First:
         """For each row the index of the first kept filter that rejects it, else PASSED, or DEAD. Do not write to it."""
@@ -285,11 +288,11 @@ class ShapeMemo:
 
     def codes(self, index: int) -> Integers | None:
         """The codes of one kept filter for all rows, as of the last refresh; None: not kept, or it rejects nothing."""
-        for part in self._filtering:
-            for column in part.filters or ():
-                if column.question.index == index:
-                    return column.values
-        return None
+        if self._columns is None:
+            columns = [column for part in self._filtering for column in part.filters or ()]
+            self._columns = {column.question.index: column for column in columns}
+        found = self._columns.get(index)
+        return None if found is None else found.values
 
     # ---- scores
 

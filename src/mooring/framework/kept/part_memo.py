@@ -382,7 +382,8 @@ class PartMemo:
             column.fit(height)
             column.put(rows, column.question.ask(context, rows), height)
             if column.values is not None:
-                found = np.where(column.values[rows] != 0, np.int8(column.question.index), np.int8(PASSED))
+                found = (column.values[rows] != 0) * np.int8(column.question.index - PASSED)
+                found += PASSED  # Hot: `np.where` takes twice as long
                 first = found if first is None else np.minimum(first, found)
         if first is not None and self.first is None:
             self._make_first(height)

@@ -23,7 +23,7 @@ from mooring.framework.contract import points
 from mooring.framework.contract.context import DEVICE_RESOURCES, DEVICE_TOTALS, KEPT_ONLY, FitError, SchedulingContext
 from mooring.framework.contract.events import Registration
 from mooring.framework.contract.group_points import GroupFitError, GroupSearch, PodGroupPostFilterPlugin
-from mooring.framework.contract.status import SKIP, SKIP_SHAPE, PluginError, Rejection, Skip, curable, final
+from mooring.framework.contract.status import SKIP, PluginError, Rejection, Skip, curable, final
 from mooring.kit.clock import NS_PER_S
 from mooring.model.devices import Allocation, DeviceClass, ResourceClaim
 from mooring.model.pod import Pod
@@ -105,6 +105,7 @@ class DynamicResources(
     skips_resizes = True
     is_same_in_all_profiles = True
     concerned_by = PodPart.REQUESTS
+    is_asked_if_concerned = True
 
     def __init__(self, args: Any, handle: points.Handle) -> None:
         chosen = args if isinstance(args, DynamicResourcesArgs) else DynamicResourcesArgs()
@@ -160,10 +161,7 @@ class DynamicResources(
 
     @points.reads(points.Reads.CLUSTER, PodPart.REQUESTS)
     def pre_filter(self, context: SchedulingContext) -> Rejection | Skip | None:
-        """Find the claims and check what no node can cure. Pods without claims and without resources that devices serve are
-        skipped."""
-        if not (context.shape.has_resource_claims or context.shape.has_extended_requests):
-            return SKIP_SHAPE
+        """Find the claims and check what no node can cure. Pods whose extended resources no device serves are skipped."""
         context.state.write(self.name, _NO_CLAIMS)
         try:
             claims = claims_of(context.pod, context.cluster.claims) if context.pod.spec.resource_claims else []

@@ -48,7 +48,7 @@ LEAST_PRIORITY = -(1 << 31)
 FIRST_ROWS = 256
 """So many rows are judged first, if not more of them have the lowest priority."""
 MORE_ROWS = 8
-"""As long as no row is a candidate, so many times more are judged."""
+"""So many times more are judged in each step as in the one before."""
 
 
 class SumsDecide(msgspec.Struct, frozen=True):
@@ -104,6 +104,8 @@ class Survey(msgspec.Struct):
 
     rows: RowArray
     room: Room
+    start_ns: Ints
+    """When pods started: positions x all rows of the table."""
     first: Ints
     """The position of the most important victim; behind the last pod if there need be none."""
     can_fit: Flags
@@ -118,12 +120,12 @@ class Survey(msgspec.Struct):
         left = left[highest == high]
         first = self.first[left]
         total, number = harm_after(self.room.part(left), first)
-        started = -self.room.start_ns[first, left]
         best = np.flatnonzero(total == total.min())
         best = best[number[best] == number[best].min()]
-        best = best[started[best] == started[best].min()]
-        one = best[0]
-        return self.rows[left[best]], (high, int(total[one]), int(number[one]), int(started[one]))
+        rows = self.rows[left[best]]
+        started = -self.start_ns[first[best], rows]
+        earliest, one = int(started.min()), best[0]
+        return rows[started == earliest], (high, int(total[one]), int(number[one]), earliest)
 
 
 class Choice(msgspec.Struct, frozen=True):
@@ -175,16 +177,12 @@ class LeastHarm:
         crowd = crowd_beside(self._attempt) if self._failure.nominated else None
         beyond_sums = self._rows_beyond_sums()
         best: Choice | None = None
-        judged, most, number = LEAST_PRIORITY - 1, self._pod.priority - 1, FIRST_ROWS
-        while judged < most:
-            rows = np.flatnonzero((lowest > judged) & (lowest <= most))
-            if not len(rows):
-                break
-            up_to = most
-            if best is None or best.harm[0]:
-                up_to = _nth_lowest(lowest[rows], number)
-                rows, number = rows[lowest[rows] <= up_to], number * MORE_ROWS
-            best, judged = self._best_among(self.survey(rows, crowd), beyond_sums, best), up_to
+        most, number = self._pod.priority - 1, FIRST_ROWS
+        while int(lowest.min(initial=NO_POD)) <= most:
+            # Where no pod has to break a budget, a row with a lower pod may be better than the best so far.
+            rows = _lowest_rows(lowest, most, len(lowest) if best is not None and not best.harm[0] else number)
+            best, number = self._best_among(self.survey(rows, crowd), beyond_sums, best), number * MORE_ROWS
+            lowest[rows] = NO_POD
             if best is not None and not best.harm[0]:
                 most = best.harm[1]
         return best
@@ -216,15 +214,18 @@ class LeastHarm:
         is_most = 2 * len(rows) > height
         room = room_on(self._ranks, self._filters.demand, crowd, slice(0, height) if is_most else rows)
         first = can_stay(room.held, room.limits, room.most_pods)
-        leaving = (room.priority < self._pod.priority).view(np.int8).sum(0, dtype=np.int64)
-        can_fit = (first >= room.count - leaving) & (leaving > 0)
+        if room.priority[:1].max(initial=LEAST_PRIORITY) < self._pod.priority:  # all pods of all these rows are lower
+            can_fit = (first >= 0) & (room.count > 0)
+        else:
+            leaving = (room.priority < self._pod.priority).view(np.int8).sum(0, dtype=np.int64)
+            can_fit = (first >= room.count - leaving) & (leaving > 0)
         if is_most:
             wanted = np.zeros(height, np.bool_)
             wanted[rows] = True
             can_fit &= wanted
             rows = np.arange(height)
         can_fit &= passing_rows(self._attempt, self._filters.fixed)[rows]
-        return Survey(rows, room, first, can_fit)
+        return Survey(rows, room, self._ranks.start_ns, first, can_fit)
 
     # ---- where sums decide
 
@@ -291,7 +292,8 @@ class LeastHarm:
         number = fewest_leaving(room, lower)
         lowest = np.where(lower, room.priority, self._pod.priority).min(0, initial=self._pod.priority)
         total = highest + PRIORITY_OFFSET + (number - 1) * (lowest + PRIORITY_OFFSET)
-        started = np.where(lower, room.start_ns, -NOT_STARTED_NS).max(0, initial=-NOT_STARTED_NS)
+        start_ns = self._ranks.start_ns[: len(lower), rows]
+        started = np.where(lower, start_ns, -NOT_STARTED_NS).max(0, initial=-NOT_STARTED_NS)
         ranks = self._nodes.name_rank()[rows]
         return highest, total, number, -started, np.where(started == NOT_STARTED_NS, -ranks, ranks)
 
@@ -328,7 +330,7 @@ class LeastHarm:
             return {}
         first = survey.first[left]
         total, number = harm_after(survey.room.part(left), first)
-        started = survey.room.start_ns[first, left].tolist()
+        started = survey.start_ns[first, survey.rows[left]].tolist()
         ranks = self._nodes.name_rank()[left].tolist()
         highest = survey.room.priority[first, left].tolist()
         names = (name_key(rank, start) for rank, start in zip(ranks, started, strict=True))
@@ -336,14 +338,13 @@ class LeastHarm:
         return dict(zip(left.tolist(), harms, strict=True))
 
 
-def _nth_lowest(priorities: Ints, number: int) -> int:
-    """The priority up to which there are at least so many, or all."""
-    lowest = int(priorities.min())
-    if number >= len(priorities):
-        return int(priorities.max())
-    if np.count_nonzero(priorities == lowest) >= number:
-        return lowest
-    return int(np.partition(priorities, number - 1)[number - 1])
+def _lowest_rows(lowest: Ints, most: int, number: int) -> RowArray:
+    """The rows with the lowest priorities, up to `most`: so many of them, and all that are equal to the last of these."""
+    rows = np.flatnonzero(lowest == lowest.min())
+    if len(rows) >= number:
+        return rows
+    up_to = most if number >= len(lowest) else min(most, int(np.partition(lowest, number - 1)[number - 1]))
+    return np.flatnonzero(lowest <= up_to)
 
 
 def is_small(ranks: PodRanks) -> bool:
