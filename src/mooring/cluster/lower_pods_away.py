@@ -49,8 +49,14 @@ class LowerPodsAway:
         low, high = sorted((self.priority, priority))
         moved = (rows for its, rows in self._rows_with.items() if low <= its < high)
         self.priority = priority
-        for row in {*touched, *of_groups}.union(*moved):
-            self._settle(row)
+        pods_on, here = self._original.nodes.pods_on, self.cluster.nodes.pods_on
+        staying = {row: self._enter(row, pods_on[row]) for row in {*touched, *of_groups}.union(*moved)}
+        # All leave before any come: a pod may be on another row now.
+        gone = [pod for row, pods in staying.items() for pod in _missing(here[row], pods)]
+        if gone:
+            self.cluster.nodes.empty(gone)
+        for row, pods in staying.items():
+            self._settle(row, pods)
         return True
 
     def pass_on_touches(self) -> None:
@@ -81,13 +87,11 @@ class LowerPodsAway:
         rows = (cluster.nodes.row_of_pod(pod_id) for key in keys for pod_id in cluster.groups.scheduled(key))
         return [row for row in rows if row is not None]
 
-    def _settle(self, row: int) -> None:
-        """Have the pods on a row that stay, as they are now and in the same order. Kept answers about the row become void."""
-        nodes, there = self.cluster.nodes, self._original.nodes.pods_on[row]
-        staying = self._enter(row, there)
+    def _settle(self, row: int, staying: list[Pod]) -> None:
+        """Have the pods that stay on a row, as they are now and in the same order; all others have left it. Kept answers about
+        the row become void."""
+        nodes = self.cluster.nodes
         here = {pod.id: pod for pod in nodes.pods_on[row]}
-        for pod_id in here.keys() - {pod.id for pod in staying}:
-            nodes.displace(pod_id)
         for pod in staying:
             known = here.get(pod.id)
             if known is pod:
@@ -126,6 +130,12 @@ class LowerPodsAway:
         for new in priorities - before:
             self._rows_with.setdefault(new, set()).add(row)
         self._priorities[row] = priorities
+
+
+def _missing(here: Sequence[Pod], staying: Sequence[Pod]) -> list[Pod]:
+    """The pods that do not stay."""
+    ids = {pod.id for pod in staying}
+    return [pod for pod in here if pod.id not in ids]
 
 
 def _layout_of(cluster: Cluster) -> Layout:
