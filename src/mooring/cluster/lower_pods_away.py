@@ -88,8 +88,8 @@ class LowerPodsAway:
         return [row for row in rows if row is not None]
 
     def _settle(self, row: int, staying: list[Pod]) -> None:
-        """Have the pods that stay on a row, as they are now and in the same order; all others have left it. Kept answers about
-        the row become void."""
+        """Have the pods that stay on a row, as they are now and in the same order; all others have left it. Kept answers
+        about the row become void."""
         nodes = self.cluster.nodes
         here = {pod.id: pod for pod in nodes.pods_on[row]}
         for pod in staying:

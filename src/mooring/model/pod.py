@@ -9,7 +9,7 @@ from msgspec import field
 
 from mooring.kit.lazy import lazy
 from mooring.model.label_set import LabelSet, label_set_of
-from mooring.model.meta import Condition, KubeObject, ObjectMeta, int32
+from mooring.model.meta import MAX_INT32, MIN_INT32, Condition, KubeObject, ObjectMeta, int32
 from mooring.model.pod_spec import (
     FINISHED_PHASES,
     ContainerStatus,
@@ -36,7 +36,9 @@ class Pod(KubeObject, dict=True, gc=True):
     @property
     def priority(self) -> int:
         written = self.spec.priority
-        return 0 if written is None else int32(written)
+        if written is None or MIN_INT32 <= written <= MAX_INT32:  # Hot: without a call
+            return written or 0
+        return int32(written)
 
     @property
     def is_terminating(self) -> bool:

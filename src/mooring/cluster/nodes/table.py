@@ -242,7 +242,7 @@ class NodeTable:
 
     def _relabel(self, old: Pod, new: Pod, row: int) -> None:
         """Count a pod under its new labels. Hot: an API server gives a pod the topology labels of its node when it binds it,
-        so this is how every bind is confirmed. To count the pod anew took 13 µs more, and voided what is kept about the row."""
+        so this is how every bind is confirmed. To count it anew took 13 µs more, and voided what is kept about the row."""
         try:
             self.tallies.relabel(old, new, row)
         except BaseException:

@@ -180,9 +180,9 @@ def _fit_error(core: Core, root: GroupName, results: Results) -> GroupFitError:
     return GroupFitError(root, group, pods, core.cluster, contexts)
 
 
-def _failure_of(status: GroupStatus) -> AttemptFailure:
+def _failure_of(status: GroupStatus, nominate: str | None = None) -> AttemptFailure:
     reason = SCHEDULER_ERROR if status.is_error else UNSCHEDULABLE
-    return AttemptFailure(status.message, reason, nominate=None, code=status.code)
+    return AttemptFailure(status.message, reason, nominate=nominate, code=status.code)
 
 
 def _apply(core: Core, results: Results, found: GroupPostFilterResult) -> None:
@@ -224,14 +224,14 @@ def _failure(result: GroupResult, member: Member) -> AttemptFailure | None:
     """Why a member does not go; None: it goes. Members of a group that fits may fail alone, those of another all fail."""
     status = result.status
     if status.is_error:
-        return member.failure if member.has_error else replace(_failure_of(status), nominate="")
+        return member.failure if member.has_error else _failure_of(status, nominate="")
     if member.failure is not None or member.node is None:
         failure = member.failure or _failure_of(status)
         return failure if member.nominate is None else replace(failure, nominate=member.nominate)
     if status.is_success:
         return None
     if result.waits_for_preemption:
-        return replace(_failure_of(status), nominate=member.nominate)
+        return _failure_of(status, member.nominate)
     return AttemptFailure(f"{UNSCHEDULABLE_GROUP}, {status.message}")
 
 
