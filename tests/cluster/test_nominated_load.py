@@ -34,6 +34,11 @@ STEP = st.one_of(
         st.integers(0, 3),
         st.integers(0, 2),
     ),
+    st.tuples(
+        st.just("follow"),
+        st.sampled_from(PODS),
+        st.none() | st.tuples(st.sampled_from(PRIORITIES), st.integers(0, 3), st.integers(0, 2)),
+    ),
     st.tuples(st.just("withdraw"), st.sampled_from(PODS)),
     st.tuples(st.just("put node"), st.sampled_from(NODES)),
     st.tuples(st.just("remove node"), st.sampled_from(NODES)),
@@ -103,6 +108,13 @@ class Promises:
             case ("promise", str(pod), str(node), int(priority), int(cpus), int(gpus)):
                 self.nominated.promise(nominee(pod, priority, cpus, gpus), node)
                 self.promised[pod] = (node, priority, cpus, gpus)
+            case ("follow", str(pod), new):  # None: nothing that counts is new
+                node, *same = self.promised.get(pod, ("", 0, 0, 0))
+                priority, cpus, gpus = new or same
+                newer = nominee(pod, priority, cpus, gpus)
+                assert self.nominated.follow(newer) == (pod in self.promised and [priority, cpus, gpus] == same)
+                if self.nominated.get(newer.id) is newer:
+                    self.promised[pod] = (node, priority, cpus, gpus)
             case ("withdraw", str(pod)):
                 self.nominated.withdraw(nominee(pod, 0, 0, 0).id)
                 self.promised.pop(pod, None)
@@ -175,6 +187,17 @@ def test_a_promise_and_its_end_touch_the_row() -> None:
     nominated.withdraw(pod.id)
     assert nodes.touches.since(middle) == [row]
     assert nominated.node_of(pod.id) is None
+
+
+def test_a_pod_with_other_labels_or_that_is_being_deleted_is_not_followed() -> None:
+    """Rules about other pods count it in another way."""
+    nominated = NominatedLoad(NodeTable())
+    nominated.promise(a_pod("p0", labels={"app": "a"}), "n0")
+    assert not nominated.follow(a_pod("p0", labels={"app": "b"}))
+    assert not nominated.follow(
+        a_pod("p0", labels={"app": "a"}, metadata={"deletionTimestamp": "2026-01-01T00:00:00Z"})
+    )
+    assert nominated.follow(a_pod("p0", labels={"app": "a"}, metadata={"resourceVersion": "2"}))
 
 
 def test_a_pod_is_nominated_to_one_node_at_a_time() -> None:

@@ -67,6 +67,9 @@ class Nominations:
         kept = None
         if not old.status.nominated_node_name and not new.status.nominated_node_name:
             kept = self.node_of_pod.get(old.id)
+        node = kept or new.status.nominated_node_name
+        if node and self.node_of_pod.get(new.id) == node and self._lookup(new.key) is new and self._load.follow(new):
+            return
         self.delete(old.id)
         self.add(new, kept)
 

@@ -205,6 +205,21 @@ class NominatedLoad:
                 self._tallies.remove(pod)
             self._change_loads(pod, node_name, -1)
 
+    def follow(self, pod: Pod) -> bool:
+        """Have a newer form of a nominated pod. False: it may take other room, and nothing was done.
+
+        Hot: the status of each preemptor is written once, and its room counts before that.
+        """
+        there = self._on.get(self._node_of.get(pod.id, ""), {})
+        before = there.get(pod.id)
+        if before is None or before.shape is not pod.shape or before.priority != pod.priority:
+            return False
+        if before.label_set is not pod.label_set or before.is_terminating != pod.is_terminating:
+            return False
+        del there[pod.id]  # it is the last one, as if it were nominated anew
+        there[pod.id] = pod
+        return True
+
     def count_anew(self) -> None:
         """Add up again what the nominated pods will take: a fault was found."""
         for pod_id, node_name in list(self._node_of.items()):

@@ -7,7 +7,6 @@ submit            members go to their nodes or back to the queue; each PodGroup 
 """
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 import msgspec
 
@@ -171,10 +170,11 @@ def _fit_error(core: Core, root: GroupName, results: Results) -> GroupFitError:
     group = core.cluster.group_tree.find(root)
     assert group is not None, "an attempt holds all inputs back, so its group is there"
     for result in results.values():
+        before = _failure_of(result.status)
         for member in result.members:
             # Members that were not tried fail with the status of the group as it is before PodGroupPostFilter.
             if member.decision is None:
-                member.failure = _failure_of(result.status)
+                member.failure = before
     members = [member for result in results.values() for member in result.members]
     pods, contexts = tuple(m.entry.pod for m in members), tuple(m.context for m in members)
     return GroupFitError(root, group, pods, core.cluster, contexts)
@@ -227,7 +227,7 @@ def _failure(result: GroupResult, member: Member) -> AttemptFailure | None:
         return member.failure if member.has_error else _failure_of(status, nominate="")
     if member.failure is not None or member.node is None:
         failure = member.failure or _failure_of(status)
-        return failure if member.nominate is None else replace(failure, nominate=member.nominate)
+        return failure if member.nominate is None else failure.nominating(member.nominate)
     if status.is_success:
         return None
     if result.waits_for_preemption:
