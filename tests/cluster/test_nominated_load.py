@@ -110,7 +110,7 @@ class Promises:
                 self.promised[pod] = (node, priority, cpus, gpus)
             case ("follow", str(pod), new):  # None: nothing that counts is new
                 node, *same = self.promised.get(pod, ("", 0, 0, 0))
-                priority, cpus, gpus = new or same
+                priority, cpus, gpus = new if isinstance(new, tuple) else same
                 newer = nominee(pod, priority, cpus, gpus)
                 assert self.nominated.follow(newer) == (pod in self.promised and [priority, cpus, gpus] == same)
                 if self.nominated.get(newer.id) is newer:

@@ -111,7 +111,7 @@ def test_rows_that_volumes_may_close_are_those_that_one_by_one_shows(
         world.driver.create(a_claim(f"c{number}", volume=f"v{number}"))
     cluster = world.core.cluster
     for number, (row, claim, is_nominated) in enumerate(users):
-        about = {"priority": 5, "metadata": {"uid": f"uid-{number}"}, "volumes": using(claim)}
+        about: dict[str, Any] = {"priority": 5, "metadata": {"uid": f"uid-{number}"}, "volumes": using(claim)}
         name = f"n{row % len(limits)}"
         if is_nominated:
             cluster.nominated.promise(a_pod(f"p{number}", **about), name)
@@ -122,7 +122,7 @@ def test_rows_that_volumes_may_close_are_those_that_one_by_one_shows(
     crowd = crowd_beside(attempt)
     if isinstance(attempt.pre_filter(), PodRejected) or not len(crowd.rows):
         return
-    found = []
+    found: list[Any] = []
     for few, beyond in ((0, rows_beyond_sums), (99, rows_beyond_sums), (99, _every_row)):
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(leave_room, "FEW_ROWS", few)

@@ -166,7 +166,7 @@ class Hints:
         if isinstance(entity, QueuedPod):
             profile = entity.profile
             return RejectionKind(profile if profile in self._maps else "", entity.rejectors, entity.gating_plugin)
-        profiles, rejectors = set(), set()
+        profiles, rejectors = set[str](), set[str]()
         for standing, _ in entity.classes():
             profile, plugins, pending = _traits(standing)
             if not plugins and not pending:

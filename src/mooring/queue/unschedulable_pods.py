@@ -196,7 +196,8 @@ class UnschedulablePods:
             kind = self._hints.kind_of(filed.entry)
             drawer = self._drawers.get(kind)
             if drawer is None:
-                drawer = self._drawers[kind] = self._spare.pop(kind, None) or _Drawer(kind, self._hints)
+                drawer = self._spare.pop(kind) if kind in self._spare else _Drawer(kind, self._hints)
+                self._drawers[kind] = drawer
             keys = drawer.keys_of(filed.entry)
             if kind != filed.kind or keys != filed.keys:
                 self._take_out(filed, drawer)
