@@ -177,6 +177,23 @@ def test_a_promise_and_its_end_touch_the_row() -> None:
     assert nominated.node_of(pod.id) is None
 
 
+def test_a_newer_form_of_a_nominated_pod_touches_its_row_only_if_rules_count_it_in_another_way() -> None:
+    nodes = NodeTable()
+    row = nodes.put_node(a_node("n0"))
+    nominated = NominatedLoad(nodes)
+    nominated.promise(a_pod("p0", labels={"app": "a"}), "n0")
+    forms = [
+        (a_pod("p0", labels={"app": "a"}, metadata={"resourceVersion": "2"}), []),
+        (a_pod("p0", labels={"app": "b"}), [row]),
+        (a_pod("p0", labels={"app": "b"}, metadata={"deletionTimestamp": "2026-01-01T00:00:00Z"}), [row]),
+    ]
+    for newer, touched in forms:
+        before = nodes.touches.end
+        nominated.promise(newer, "n0")
+        assert [*dict.fromkeys(nodes.touches.since(before))] == touched
+        assert nominated.get(newer.id) is newer
+
+
 def test_a_pod_is_nominated_to_one_node_at_a_time() -> None:
     nominated = NominatedLoad(NodeTable())
     pod = nominee("p0", 0, 1, 0)

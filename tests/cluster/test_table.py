@@ -464,6 +464,23 @@ class TableMachine(RuleBasedStateMachine):
         assert self.table.touches.since(before) == [row]
 
     @precondition(lambda self: self.model.placed)
+    @rule(data=st.data(), few=st.sampled_from((1, 16)))
+    def empty(self, data: st.DataObject, few: int) -> None:
+        """Pods that leave a fork at once leave what pods leave that go one by one."""
+        gone = data.draw(st.lists(st.sampled_from(sorted(self.model.placed)), unique=True))
+        pods = [self.model.placed[pod_id].pod for pod_id in gone]
+        at_once, one_by_one = self.table.fork(), self.table.fork()
+        with mock.patch.object(resource_amounts, "_FEW_CELLS", few):
+            at_once.empty(pods)
+        for pod_id in gone:
+            one_by_one.displace(pod_id)
+        assert check_table(at_once) == []
+        assert at_once.pod_ids() == one_by_one.pod_ids()
+        assert at_once.ports.uses() == one_by_one.ports.uses()
+        assert (at_once.amounts.scored == one_by_one.amounts.scored).all()
+        assert at_once.touches.since(0) == list(dict.fromkeys(map(self.table.row_of_pod, gone)))
+
+    @precondition(lambda self: self.model.placed)
     @rule(data=st.data(), labels_touch=st.booleans())
     def relabel(self, data: st.DataObject, labels_touch: bool) -> None:
         """Counts by labels follow, whether or not the row is touched."""

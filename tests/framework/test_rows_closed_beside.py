@@ -7,13 +7,17 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from build import a_node, a_pod
+from build_storage import a_claim, a_csi_node, a_volume, on, using
 from gangs import GangWorld
 from how_many import examples
+from mooring.cluster.pods.nominated import NominatedLoad
 from mooring.framework.attempts import leave_room
+from mooring.framework.attempts.attempt import Attempt, PodRejected
 from mooring.framework.attempts.leave_room import verdicts_with
-from mooring.framework.attempts.refiltering import codes_beside, crowd_beside
+from mooring.framework.attempts.refiltering import codes_beside, crowd_beside, rows_beyond_sums
 from mooring.framework.kept.asking import AttemptError
 from mooring.plugins.affinity.inter_pod_affinity import InterPodAffinity
 from mooring.plugins.affinity.spread_counts import TOO_SKEWED
@@ -81,6 +85,60 @@ def test_rows_are_closed_as_if_each_were_asked_about_alone(
         codes = [int(verdicts.codes[int(at)][row]) if at != 127 else 0 for row, at in enumerate(verdicts.first)]
         found.append((verdicts.first.tolist(), codes))
     assert found[0] == found[1]
+
+
+LIMIT = st.sampled_from(["no driver", None, 1, 2])
+"""The limit of the driver on a node; None: it has none."""
+CLAIM = st.sampled_from(["c0", "c1", "c2", "gone"])
+USER = st.tuples(st.integers(0, 3), CLAIM, st.booleans())
+"""Row and claim of a pod; on the node, or nominated to it."""
+
+
+@given(st.lists(LIMIT, min_size=1, max_size=4), st.lists(USER, max_size=8), st.lists(CLAIM, min_size=1, max_size=2))
+@settings(max_examples=examples(300), deadline=None)
+def test_rows_that_volumes_may_close_are_those_that_one_by_one_shows(
+    limits: list[Any], users: list[Any], wanted: list[str]
+) -> None:
+    """A plain loop puts the nominated pods on each row. Claims that are gone are faults on nodes with a limit."""
+    world = GangWorld()
+    for number, limit in enumerate(limits):
+        world.driver.create(a_node(f"n{number}", labels={ZONE: f"z{number % 2}"}))
+        if limit != "no driver":
+            world.driver.create(a_csi_node(f"n{number}", csi_example_com=limit))
+    for number in range(3):
+        owner = {"name": f"c{number}", "namespace": "default", "uid": f"uid-c{number}"}
+        world.driver.create(a_volume(f"v{number}", claim=owner, terms=on(ZONE, "z0") if number == 2 else None))
+        world.driver.create(a_claim(f"c{number}", volume=f"v{number}"))
+    cluster = world.core.cluster
+    for number, (row, claim, is_nominated) in enumerate(users):
+        about: dict[str, Any] = {"priority": 5, "metadata": {"uid": f"uid-{number}"}, "volumes": using(claim)}
+        name = f"n{row % len(limits)}"
+        if is_nominated:
+            cluster.nominated.promise(a_pod(f"p{number}", **about), name)
+        else:
+            world.driver.create(a_pod(f"p{number}", nodeName=name, **about))
+    pod = a_pod("new", priority=5, metadata={"uid": "new"}, volumes=using(*dict.fromkeys(wanted)))
+    attempt = world.core.runners["default-scheduler"].open(pod, cluster, 1)
+    crowd = crowd_beside(attempt)
+    if isinstance(attempt.pre_filter(), PodRejected) or not len(crowd.rows):
+        return
+    found: list[Any] = []
+    for few, beyond in ((0, rows_beyond_sums), (99, rows_beyond_sums), (99, _every_row)):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(leave_room, "FEW_ROWS", few)
+            patch.setattr(leave_room, "rows_beyond_sums", beyond)
+            try:
+                verdicts = verdicts_with(attempt, crowd, cluster.nominated)
+            except AttemptError as fault:
+                found.append(str(fault))
+                continue
+        codes = [int(verdicts.codes[int(at)][row]) if at != 127 else 0 for row, at in enumerate(verdicts.first)]
+        found.append((verdicts.first.tolist(), codes))
+    assert found[0] == found[1] == found[2]
+
+
+def _every_row(attempt: Attempt, nominated: NominatedLoad) -> NDArray[np.bool_]:
+    return np.ones(attempt.context.nodes.height, np.bool_)
 
 
 @pytest.mark.parametrize("most", [1, 2, 3])

@@ -98,6 +98,8 @@ def keyed() -> list[tuple[str, Registration]]:
 
 
 KEYED = {f"{name} {each.event.label}": each for name, each in keyed()}
+SAYS_NO = {"DefaultPreemption AssignedPodDelete"}
+"""Upstream's hint says QueueSkip about every pod that was deleted."""
 
 
 @pytest.mark.parametrize("name", KEYED)
@@ -114,4 +116,4 @@ def test_a_pod_to_which_the_hint_says_yes_has_a_key_of_the_change(name: str) -> 
             says_yes = hint(pod, change)
             assert is_named or not says_yes, (pod, change)
             yes, passed_over = yes + says_yes, passed_over + (not is_named)
-    assert yes and passed_over, "a pool without such pods proves nothing"
+    assert bool(yes) == (name not in SAYS_NO) and passed_over, "a pool without such pods proves nothing"

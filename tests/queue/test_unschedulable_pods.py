@@ -1,9 +1,13 @@
 """Unschedulable pods, found by the plugins that rejected them and by the keys of events."""
 
 from collections.abc import Iterable, Sequence
+from itertools import product
+from random import Random
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from queue_rig import NODE_ADD, NODE_LABEL, POD_LABEL, PROFILE, FakeFilter, a_filter, a_pending, a_profile
 
 from mooring.cluster.cluster import Cluster
@@ -73,6 +77,7 @@ def test_a_gated_pod_is_found_only_by_events_that_its_gate_hears() -> None:
 def test_a_pod_that_changed_is_filed_anew_and_keeps_its_turn() -> None:
     yard = Yard(entry := an_entry("a", "A"), an_entry("b", "A", "B"))
     unschedulable = yard.unschedulable
+    assert yard.concerned(NODE_LABEL) == ["b"]
     entry.unschedulable_plugins = ("A", "B")
     entry.gating_plugin = "B"
     assert unschedulable.check() == [
@@ -119,6 +124,7 @@ def test_a_pod_is_asked_about_if_another_of_its_rejectors_has_no_keys() -> None:
 
 def test_a_pod_with_other_labels_is_found_by_its_new_ones_after_it_was_filed_anew() -> None:
     yard = Yard(entry := an_entry("a", "C", app="web"))
+    assert yard.concerned(POD_LABEL, "web") == ["a"]
     entry.pod = an_entry("a", app="db").pod
     assert yard.unschedulable.check() == ["default/a: unschedulable, and other events name it than when it was filed"]
     yard.unschedulable.put(entry)
@@ -135,6 +141,39 @@ def test_no_key_stays_behind_when_the_last_pod_that_has_it_goes() -> None:
     assert (yard.concerned(POD_LABEL, "web"), yard.unschedulable.check()) == ([], [])
 
 
+APPS = "web", "db"
+
+
+@given(st.integers(0, 1 << 32))
+def test_pods_are_found_after_any_changes_between_two_events(seed: int) -> None:
+    """Pods are sorted only when an event asks. A plain loop over their rejectors and labels says which pods it means."""
+    draw, yard, waiting = Random(seed), Yard(), dict[str, tuple[str, str]]()
+    for _ in range(60):
+        name, what = draw.choice("pqr"), draw.choice(("put", "label", "remove", "ask"))
+        plugins, app = waiting.get(name, ("C", "web"))
+        if what == "ask":
+            for event, changed in product((NODE_ADD, NODE_LABEL, POD_LABEL), APPS):
+                found = [pod for pod, (those, its) in waiting.items() if _hears(those, event, its == changed)]
+                assert yard.concerned(event, changed) == found
+        elif what == "remove":
+            assert (yard.unschedulable.remove(f"default/{name}") is not None) == (waiting.pop(name, None) is not None)
+        else:
+            plugins, app = (
+                (draw.choice(("A", "B", "C", "AC", "BD")), app) if what == "put" else (plugins, draw.choice(APPS))
+            )
+            assert yard.unschedulable.put(an_entry(name, *plugins, app=app)) == (name not in waiting)
+            waiting[name] = plugins, app
+        assert [entry.entries[0].pod.name for entry in yard.unschedulable] == [*waiting]
+    assert yard.unschedulable.check() == []
+
+
+def _hears(plugins: str, event: ClusterEvent, has_same_app: bool) -> bool:
+    """A and B hear of new nodes, B of labels of nodes; C and D of labels of pods, C of those of pods with the same app."""
+    if event is POD_LABEL:
+        return "D" in plugins or ("C" in plugins and has_same_app)
+    return "B" in plugins or (event is NODE_ADD and "A" in plugins)
+
+
 class CountingHints(Hints):
     """Hints that note each kind for which a drawer is made."""
 
@@ -149,11 +188,15 @@ def test_drawers_without_pods_are_kept_up_to_a_number() -> None:
     """There are as many kinds as sets of plugins, so not all can be kept."""
     hints = CountingHints({PROFILE: HintMap({})}, QueueCounters(), lambda text, error: None, {})
     unschedulable = UnschedulablePods(hints)
+    nodes_came = ObservedEvent(NODE_ADD, Change(None, None, Cluster()), NODE_ADD.label)
 
     def come_and_go(*rejectors: str) -> None:
+        """A pod is there at one event, and gone at the next."""
         for rejector in rejectors:
             unschedulable.put(an_entry("pod", rejector))
+            unschedulable.concerned(nodes_came)
             unschedulable.remove("default/pod")
+            unschedulable.concerned(nodes_came)
 
     oldest, *kept = (f"Plugin{i}" for i in range(SPARE + 1))
     come_and_go(oldest, *kept)

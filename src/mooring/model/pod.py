@@ -30,9 +30,9 @@ class Pod(KubeObject, dict=True, gc=True):
     @property
     def priority(self) -> int:
         written = self.spec.priority
-        if written is None:
-            return 0
-        return written if MIN_INT32 <= written <= MAX_INT32 else int32(written)  # Hot: read 20 times for a preemptor
+        if written is None or MIN_INT32 <= written <= MAX_INT32:  # Hot: without a call
+            return written or 0
+        return int32(written)
 
     @property
     def is_terminating(self) -> bool:
@@ -51,11 +51,16 @@ class Pod(KubeObject, dict=True, gc=True):
 
     @property
     def group_key(self) -> str | None:
-        """`namespace/name` of its PodGroup, or None."""
+        """`namespace/name` of its PodGroup, or None. Hot: kept where there is one, because queue and gates ask for it some
+        fifteen times a member; to make the text and its hash took 0.3 µs each time."""
         group = self.spec.scheduling_group
         if group is None or not group.pod_group_name:
             return None
-        return f"{self.metadata.namespace}/{group.pod_group_name}"
+        kept = self.__dict__
+        found: str | None = kept.get("group_key")
+        if found is None:
+            found = kept["group_key"] = f"{self.metadata.namespace}/{group.pod_group_name}"
+        return found
 
     @lazy
     def key(self) -> str:

@@ -82,16 +82,15 @@ class GangScheduling(PreEnqueuePlugin, PermitPlugin, PlacementFeasiblePlugin):
 
     def pre_enqueue(self, pod: Pod) -> Rejection | None:
         """Messages are upstream's, `pods's` included."""
-        if pod.group_key is None or self._cluster.groups is None:
+        cluster, key = self._cluster, pod.group_key
+        if key is None or cluster.groups is None:
             return None
-        declared = self._cluster.pod_group(pod.group_key)
+        declared = cluster.pod_group(key)
         if declared is None:
-            name = GroupName(pod.group_key).name
-            return final(f'waiting for pods\'s pod group "{name}" to appear in scheduling queue')
+            return final(f'waiting for pods\'s pod group "{GroupName(key).name}" to appear in scheduling queue')
         if not self._is_nested or declared.parent_key is None:
             # Parity: with nested groups a basic group needs a pod, which is there.
-            is_ready = self._is_ready(GroupName(declared.key), count_all)
-            return None if is_ready else _TOO_FEW
+            return None if count_all(cluster.groups.named(key)) >= declared.min_count else _TOO_FEW
         root = self._tree.root_of_pod(pod)
         if root is None:
             where = f"compositepodgroup/{declared.parent_key}"
@@ -197,12 +196,13 @@ def count_scheduled(members: PodGroupMembers) -> int:
 def joins_group(pod: Pod, change: Change) -> bool:
     """Whether a pod came that is in the same group, or in the same tree of groups."""
     _, new = pods_of(change)
-    return new is not None and new.group_key is not None and _is_kin(pod, GroupName(new.group_key), change)
+    key = None if new is None else new.group_key
+    return key is not None and _is_kin(pod, key, False, change)
 
 
 def is_own_group(pod: Pod, change: Change) -> bool:
     """Whether it is the pod's group that came, or one of the same tree."""
-    return isinstance(change.new, AnyPodGroup) and _is_kin(pod, name_of(change.new), change)
+    return isinstance(change.new, AnyPodGroup) and _is_kin(pod, *name_of(change.new), change)
 
 
 def lowers_minimum(pod: Pod, change: Change) -> bool:
@@ -211,18 +211,16 @@ def lowers_minimum(pod: Pod, change: Change) -> bool:
         return is_own_group(pod, change)
     before, after = (each.spec.scheduling_policy.gang for each in (change.old, change.new))
     is_lower = before is not None and after is not None and after.min_count < before.min_count
-    return is_lower and _is_kin(pod, name_of(change.new), change)
+    return is_lower and _is_kin(pod, *name_of(change.new), change)
 
 
-def _is_kin(pod: Pod, other: GroupName, change: Change) -> bool:
-    """Whether a group is the one of the pod, or in the same tree. A pod without a group is in no tree."""
-    if pod.group_key is None:
-        return False
-    tree, own = change.cluster.group_tree, GroupName(pod.group_key)
-    if not tree.is_nested:
-        return own == other
-    root = tree.root_of(own)
-    return root is not None and root == tree.root_of(other)
+def _is_kin(pod: Pod, key: str, is_composite: bool, change: Change) -> bool:
+    """Whether the group with a key is the one of the pod, or in the same tree. A pod without a group is in no tree."""
+    tree, own = change.cluster.group_tree, pod.group_key
+    if own is None or not tree.is_nested:  # Hot: without names of groups
+        return own == key and not is_composite
+    root = tree.root_of(GroupName(own))
+    return root is not None and root == tree.root_of(GroupName(key, is_composite))
 
 
 def _group_keys(pod: Pod | None) -> tuple[str | None, ...]:

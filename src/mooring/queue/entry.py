@@ -171,7 +171,7 @@ class AlikeMembers:
         return [*self._by_standing.items()]
 
     def add(self, entry: QueuedPod) -> None:
-        standing = self._standings[entry.key] = self._standing(entry)
+        standing = self._standings[entry.key] = self._standing(entry, self.asks_alone(entry.pod))
         self._by_standing.setdefault(standing, {})[entry.key] = entry
 
     def remove(self, entry: QueuedPod) -> None:
@@ -183,17 +183,20 @@ class AlikeMembers:
 
     def moved(self, entry: QueuedPod) -> None:
         """The standing of a member may have changed."""
-        if self._standing(entry) != self._standings[entry.key]:
+        if self._standing(entry, self.asks_alone(entry.pod)) != self._standings[entry.key]:
             self.remove(entry)
             self.add(entry)
 
     def move_all(self, former: Standing, change: Callable[[QueuedPod], None]) -> None:
-        """Change all members that have a standing."""
-        for entry in self._by_standing.pop(former).values():
+        """Change all members that have a standing: they are still alike."""
+        members = self._by_standing.pop(former)
+        for entry in members.values():
             change(entry)
-            self.add(entry)
+        standing = self._standing(entry, former.is_asked_alone)
+        self._standings.update(dict.fromkeys(members, standing))
+        self._by_standing.setdefault(standing, members).update(members)
 
-    def _standing(self, entry: QueuedPod) -> Standing:
+    def _standing(self, entry: QueuedPod, is_asked_alone: bool) -> Standing:
         pod = entry.pod
         return Standing(
             pod.group_key or "",
@@ -202,7 +205,7 @@ class AlikeMembers:
             entry.pending_plugins,
             entry.gating_plugin,
             entry.gating_message,
-            self.asks_alone(pod),
+            is_asked_alone,
         )
 
 

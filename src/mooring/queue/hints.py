@@ -166,16 +166,17 @@ class Hints:
         if isinstance(entity, QueuedPod):
             profile = entity.profile
             return RejectionKind(profile if profile in self._maps else "", entity.rejectors, entity.gating_plugin)
-        traits = {_traits(standing) for standing, _ in entity.classes()}
-        if len(traits) == 1:  # Hot: most members agree
-            ((profile, plugins, pending),) = traits
-            profile = profile if profile in self._maps and (plugins or pending) else ""
-            rejectors = plugins if len(plugins) < 2 and not pending else sorted({*plugins, *pending})
-            return RejectionKind(profile, tuple(rejectors), entity.gating_plugin)
-        profiles = {profile for profile, *_ in traits}
-        profile = profiles.pop() if len(profiles) == 1 and all(one or other for _, one, other in traits) else ""
-        rejectors = sorted({plugin for _, *both in traits for plugins in both for plugin in plugins})
-        return RejectionKind(profile if profile in self._maps else "", tuple(rejectors), entity.gating_plugin)
+        profiles, rejectors = set[str](), set[str]()
+        for standing, _ in entity.classes():
+            profile, plugins, pending = _traits(standing)
+            if not plugins and not pending:
+                return RejectionKind("", (), entity.gating_plugin)
+            profiles.add(profile)
+            rejectors.update(plugins, pending)
+        profile = profiles.pop()
+        if profiles or profile not in self._maps:
+            return RejectionKind("", (), entity.gating_plugin)
+        return RejectionKind(profile, tuple(sorted(rejectors)), entity.gating_plugin)
 
     def keys_of(self, kind: RejectionKind) -> tuple[EventKeys, ...]:
         """The keys by which events name pods of this kind."""

@@ -37,6 +37,10 @@ class AttemptFailure:
     code: Code = field(default=Code.Unschedulable, compare=False)
     """The status that led to it, for metrics."""
 
+    def nominating(self, node_name: str) -> "AttemptFailure":
+        """The failure with a nomination. Hot: `replace` takes 3 µs."""
+        return AttemptFailure(self.message, self.reason, self.plugins, self.pending, node_name, self.code)
+
 
 def error(message: str) -> AttemptFailure:
     """A failure without a plugin that rejected the pod: no event can be known to help, so only its backoff decides

@@ -249,8 +249,8 @@ class ResourceAmounts:
                 if not is_sketch:
                     add_exactly(self.scored, self._scored_beyond, index, row, change * scored)
 
-    def add_many(self, rows_of: Mapping[PodShape, Sequence[int]]) -> None:
-        """Count pods as `add` does one by one (+1): by shape, the row of each of its pods."""
+    def add_many(self, rows_of: Mapping[PodShape, Sequence[int]], change: int) -> None:
+        """Count pods as `add` does one by one: by shape, the row of each of its pods."""
         grouped: dict[tuple[tuple[str, tuple[int, int]], ...], list[int]] = {}
         for shape, rows in rows_of.items():
             grouped.setdefault(tuple(shape.held.items()), []).extend(rows)
@@ -264,7 +264,7 @@ class ResourceAmounts:
                         amounts,
                         strict=True,
                     ):
-                        _add_to_rows(matrix, beyond, index, rows, amount)
+                        _add_to_rows(matrix, beyond, index, rows, change * amount)
 
     def count_anew(self, row: int) -> None:
         """Sum up a row from the pods that are on it: counting failed halfway."""

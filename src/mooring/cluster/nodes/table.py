@@ -178,26 +178,26 @@ class NodeTable:
                 self._take_row(name)
         rows = [*map(self.row_book.__getitem__, names)]
         self._row_of_pod.update(zip(ids, rows, strict=True))
-        rows_of: dict[PodShape, list[int]] = {}
         own_names, pods_on = self.names, self.pods_on
+        known: set[PodShape] = set()
         for pod, row in zip(pods, rows, strict=True):
-            spec, counted = pod.spec, rows_of.get(pod.shape)
-            if counted is None:
-                counted = rows_of[pod.shape] = []
+            spec = pod.spec
+            if spec.affinity is not None or pod.shape not in known:  # terms depend on the namespace as well
                 _work_out(pod)
-            elif spec.affinity is not None:  # terms depend on the namespace as well
-                _work_out(pod)
+                known.add(pod.shape)
             spec.node_name = own_names[row]
             pods_on[row].append(pod)
-            counted.append(row)
-        self.amounts.add_many(rows_of)
-        np.add.at(self.pod_count, np.array(rows, np.intp), 1)
-        self.tallies.add_many(pods, rows)
-        for shape, counted in rows_of.items():
-            for row in counted if shape.host_ports else ():
-                self.ports.occupy(row, shape.host_ports)
+        self._count_many(pods, rows, 1)
+
+    def empty(self, pods: Sequence[Pod]) -> None:
+        """Take pods off their nodes in a fork, as `displace` does one by one; the other pods of a node keep their order.
+        Hot: 20,000 pods of one template leave 5,000 nodes in 0.03 s instead of 0.2."""
+        assert self.is_fork, "rows without node and pods are not freed"
+        ids = {pod.id for pod in pods}
+        rows = [self._row_of_pod.pop(pod.id) for pod in pods]
         for row in dict.fromkeys(rows):
-            self.touches.note(row)
+            self.pods_on[row][:] = [pod for pod in self.pods_on[row] if pod.id not in ids]
+        self._count_many(pods, rows, -1)
 
     def displace(self, pod_id: str) -> Pod:
         """Take a pod off its node. Returns the pod as it was counted. Even if this raises, the pod is gone."""
@@ -241,11 +241,8 @@ class NodeTable:
         return True
 
     def _relabel(self, old: Pod, new: Pod, row: int) -> None:
-        """Count a pod under its new labels.
-
-        Hot: an API server gives a pod the topology labels of its node when it binds it, so this is how every bind is
-        confirmed. To count the pod anew took 13 µs more, and voided what is kept about the row: up to 0.1 ms a pod.
-        """
+        """Count a pod under its new labels. Hot: an API server gives a pod the topology labels of its node when it binds it,
+        so this is how every bind is confirmed. To count it anew took 13 µs more, and voided what is kept about the row."""
         try:
             self.tallies.relabel(old, new, row)
         except BaseException:
@@ -353,9 +350,8 @@ class NodeTable:
         return other
 
     def sketch(self) -> "NodeTable":
-        """A light copy for what-ifs about single nodes: `hold` and `release` change what is requested on a row, its
-        pods and its ports, and nothing else (no tallies). Good until the original changes.
-        """
+        """A light copy for what-ifs about single nodes: `hold` and `release` change what is requested on a row, its pods and
+        its ports, and nothing else (no tallies). Good until the original changes."""
         other: NodeTable = object.__new__(NodeTable)
         other.__dict__.update(self.__dict__)
         other.is_fork = True
@@ -404,6 +400,20 @@ class NodeTable:
         if pod.shape.host_ports:
             (self.ports.occupy if change > 0 else self.ports.release)(row, pod.shape.host_ports)
         self.touches.note(row)
+
+    def _count_many(self, pods: Sequence[Pod], rows: Sequence[int], change: int) -> None:
+        """Count pods as `_count` does one by one; `rows` has the row of each."""
+        rows_of: dict[PodShape, list[int]] = {}
+        for pod, row in zip(pods, rows, strict=True):
+            rows_of.setdefault(pod.shape, []).append(row)
+        self.amounts.add_many(rows_of, change)
+        np.add.at(self.pod_count, np.array(rows, np.intp), change)
+        self.tallies.add_many(pods, rows, change)
+        for shape, counted in rows_of.items():
+            for row in counted if shape.host_ports else ():
+                (self.ports.occupy if change > 0 else self.ports.release)(row, shape.host_ports)
+        for row in dict.fromkeys(rows):
+            self.touches.note(row)
 
     def _count_anew(self, row: int) -> None:
         """Counting failed halfway: put right what is counted, from the pods that are on nodes."""

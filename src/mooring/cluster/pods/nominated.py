@@ -192,7 +192,9 @@ class NominatedLoad:
         _ = pod.shape.held  # if it cannot be worked out, nothing has changed yet
         before = self.get(pod.id)
         if before is not None and self._node_of[pod.id] == node_name and _counts_the_same(before, pod):
-            self._on[node_name][pod.id] = pod  # Hot: the watch shows the nomination that was made here
+            there = self._on[node_name]  # Hot: the watch shows the nomination that was made here
+            del there[pod.id]  # it is the last one, as if it were nominated anew
+            there[pod.id] = pod
             return
         self.withdraw(pod.id)
         self._on.setdefault(node_name, {})[pod.id] = pod
@@ -295,17 +297,19 @@ class NominatedLoad:
         there = self._on.get(self._nodes.names[row])
         if there is None:
             return None
-        pods = [pod for pod in there.values() if pod.priority >= priority and pod.id != but]
-        if not pods:
-            return None
         book = self._nodes.amounts.resource_book
         amounts: dict[int, int] = {}
-        for pod in pods:
+        count = 0
+        for pod in there.values():
+            if pod.priority < priority or pod.id == but:
+                continue
+            count += 1
             for name, (amount, _) in pod.shape.held.items():
                 index = book.get(name)
                 if index is not None:
-                    amounts[index] = min(amounts.get(index, 0) + amount, MAX_SUM)
-        return amounts, len(pods)
+                    total = amounts.get(index, 0) + amount
+                    amounts[index] = total if total < MAX_SUM else MAX_SUM
+        return (amounts, count) if count else None
 
     def load_beside(self, pod: Pod) -> "Load":
         """`crowd_beside`, on all rows. Do not write to it."""

@@ -82,7 +82,9 @@ class GroupTree:
     def root_of_pod(self, pod: Pod) -> GroupName | None:
         """The topmost group that the pod is scheduled with; None: it is in none, or not all of them exist."""
         key = pod.group_key
-        return None if key is None else self.root_of(GroupName(key))
+        if key is None or (not self.is_nested and key not in self._groups):  # Hot: most clusters have no trees
+            return None
+        return self.root_of(GroupName(key)) if self.is_nested else GroupName(key)
 
     def upwards(self, pod: Pod) -> Iterator[AnyPodGroup]:
         """The groups of a pod that exist, from its PodGroup to the root. A group that is missing ends it."""

@@ -175,7 +175,7 @@ class PodTallies:
     def add(self, pod: Pod, row: int, change: int) -> None:
         """Count a pod in (+1) or out (-1)."""
         self._census = None
-        self._count_label_set(pod, row, change)
+        self._count_label_set(pod.label_set, row, change, pod.is_terminating)
         if pod.spec.affinity is not None:
             self.terms.add(pod, row, change)
         if pod.spec.volumes is not None and pod.shape.has_storage:
@@ -188,8 +188,8 @@ class PodTallies:
         about terms would be void with each bind that is confirmed.
         """
         self._census = None
-        self._count_label_set(old, row, -1)
-        self._count_label_set(new, row, 1)
+        self._count_label_set(old.label_set, row, -1, old.is_terminating)
+        self._count_label_set(new.label_set, row, 1, new.is_terminating)
 
     def _count_storage(self, row: int, change: int) -> None:
         count = self.with_storage.get(row, 0) + change
@@ -198,29 +198,23 @@ class PodTallies:
         else:
             del self.with_storage[row]
 
-    def add_many(self, pods: Sequence[Pod], rows: Sequence[int]) -> None:
-        """Count pods in, as `add` does one by one; `rows` has the row of each."""
+    def add_many(self, pods: Sequence[Pod], rows: Sequence[int], change: int) -> None:
+        """Count pods in (+1) or out (-1), as `add` does one by one; `rows` has the row of each."""
         self._census = None
         rows_of = defaultdict[LabelSet, list[int]](list)
         for pod, row in zip(pods, rows, strict=True):
             if pod.metadata.deletion_timestamp is not None:  # is_terminating
-                self.add(pod, row, 1)
+                self.add(pod, row, change)
                 continue
             rows_of[pod.label_set].append(row)
             spec = pod.spec
             if spec.affinity is not None:
-                self.terms.add(pod, row, 1)
+                self.terms.add(pod, row, change)
             if spec.volumes is not None and pod.shape.has_storage:
-                self._count_storage(row, 1)
+                self._count_storage(row, change)
         for label_set, counted in rows_of.items():
-            where = self._label_sets.get(label_set) or self._enter(label_set)
-            if where.tallies is None:
-                where.tallies = self._links_of(label_set)
-            for row_change in Counter(counted).items():
-                row, count = row_change
-                where.rows[row] = where.rows.get(row, 0) + count
-                for tally, _ in where.tallies:
-                    tally.add(row_change)
+            for row, count in Counter(counted).items():
+                self._count_label_set(label_set, row, change * count, terminating=False)
 
     def matching(self, predicates: tuple[PodPredicate, ...], with_terminating: bool) -> PodCounts:
         """The counts of pods that meet all the predicates. Good until pods come or go."""
@@ -347,13 +341,12 @@ class PodTallies:
             faults += tally.check()
         return faults
 
-    def _count_label_set(self, pod: Pod, row: int, change: int) -> None:
-        """Add a pod of a label set to a row (+1) or remove it (-1), and update all tallies whose predicate its label set
+    def _count_label_set(self, label_set: LabelSet, row: int, change: int, terminating: bool) -> None:
+        """Add pods of a label set to a row or remove them (below 0), and update all tallies whose predicate the label set
         meets. Terminating pods are counted apart, because some tallies leave them out."""
-        where = self._label_sets.get(pod.label_set)
+        where = self._label_sets.get(label_set)
         if where is None:
-            where = self._enter(pod.label_set)
-        terminating = pod.is_terminating
+            where = self._enter(label_set)
         rows = where.terminating if terminating else where.rows
         count = rows.get(row, 0) + change
         if count:
@@ -361,14 +354,14 @@ class PodTallies:
         else:
             del rows[row]
         if where.tallies is None:
-            where.tallies = self._links_of(pod.label_set)
+            where.tallies = self._links_of(label_set)
         row_change = (row, change)
         for tally, with_terminating in where.tallies:
             if with_terminating or not terminating:
                 tally.add(row_change)
         if not where.rows and not where.terminating:
-            del self._label_sets[pod.label_set]
-            self._label_set_index.remove(pod.label_set)
+            del self._label_sets[label_set]
+            self._label_set_index.remove(label_set)
 
     def _count_anew(self, predicate: PodPredicate, with_terminating: bool, required: list[Trait] | None) -> Tally:
         """A tally of the pods that are there now. Their label sets are linked with it."""

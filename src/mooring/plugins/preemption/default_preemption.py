@@ -26,7 +26,7 @@ from mooring.framework.attempts.fit_errors import RejectedAttempt
 from mooring.framework.attempts.refiltering import OneNode, RowArray
 from mooring.framework.config.args import DefaultPreemptionArgs
 from mooring.framework.contract.context import FitError
-from mooring.framework.contract.events import ASSIGNED_POD_DELETE, Registration
+from mooring.framework.contract.events import ASSIGNED_POD_DELETE, EventKeys, Registration
 from mooring.framework.contract.group_points import GroupFitError, GroupRoom, GroupSearch, PodGroupPostFilterPlugin
 from mooring.framework.contract.intents import CallFault
 from mooring.framework.contract.points import (
@@ -185,6 +185,8 @@ DRY_RUNS = 16
 """For how many shapes and priorities the outcome is kept: a dry run has arrays of pods x nodes, so there are few of them.
 """
 _NOT_HELPFUL = "Preemption is not helpful for scheduling"
+_NO_PODS = EventKeys(lambda pod: (), lambda change: (), by_group=True)
+"""Hot: without it the hint was asked about each member of a gated group for each victim that left."""
 
 
 class DefaultPreemption(PreEnqueuePlugin, PostFilterPlugin, PodGroupPostFilterPlugin):
@@ -246,9 +248,9 @@ class DefaultPreemption(PreEnqueuePlugin, PostFilterPlugin, PodGroupPostFilterPl
         self._evicting.pop(pod.id, None)
 
     def events(self) -> list[Registration]:
-        """The hint always says no: whether a pod that left made room is for the plugins to say that rejected the
-        preemptor."""
-        return [Registration(ASSIGNED_POD_DELETE, lambda pod, change: False)]
+        """The hint always says no, so the event names no pod: whether a pod that left made room is for the plugins to say
+        that rejected the preemptor."""
+        return [Registration(ASSIGNED_POD_DELETE, lambda pod, change: False, _NO_PODS)]
 
     def post_filter(self, failure: FitError) -> Nomination | NoRoom | Candidates:
         """A nomination; or why there is no room; or, where extenders review preemption, all candidates for them to thin

@@ -152,7 +152,7 @@ class VictimOrder:
             self._node_set = self.nodes.node_set_version
             self._start_over()
             return
-        rows = dict.fromkeys(touched)
+        rows = dict.fromkeys(row for row in touched if not self._is_entered(row))
         rows.update(dict.fromkeys(self._rows_of_changed_groups(changed_groups)))
         # All leave before any enters: a pod may get the place that another one, or a group, had before.
         changed = {name for row in rows for name in self._leave(row)}
@@ -232,6 +232,13 @@ class VictimOrder:
             if any(self._standing(pod) != self._seen.get(key or "") for key, pod in named.items()):
                 found.append(row)
         return found
+
+    def _is_entered(self, row: int) -> bool:
+        """Whether a row has the pods that are known of it. Hot: half of all touches are nominations, which move no pod."""
+        known, there = self._singles.get(row), self.nodes.pods_on[row]
+        if known is None or len(known) != len(there) or self._groups_on[row]:
+            return False
+        return all(entry[-1].pods[0] is pod for entry, pod in zip(known, there, strict=True))
 
     def _leave(self, row: int) -> set[GroupName]:
         """Take out what is known of a row. Returns the groups that have fewer pods now."""

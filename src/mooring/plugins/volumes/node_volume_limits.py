@@ -15,6 +15,8 @@ from numpy.typing import NDArray
 
 from mooring.api.kinds.storage import CSI_NODE, PERSISTENT_VOLUME_CLAIM, VOLUME_ATTACHMENT
 from mooring.cluster.claims.volumes_on_nodes import RowVolumes, VolumeHandle, handles_of, volumes_of_row
+from mooring.cluster.columns.kernels import Mask
+from mooring.cluster.tallies.tallies import PodTallies
 from mooring.framework.contract.context import SchedulingContext
 from mooring.framework.contract.events import (
     ASSIGNED_POD_DELETE,
@@ -146,6 +148,12 @@ class NodeVolumeLimits(PreFilterPlugin, VolumePlugin):
         absent = self._absent(new, rows)
         codes = np.where(absent, absent, self._exceeded(context, new.handles, rows, absent == 0) * _EXCEEDED)
         return codes if codes.any() else None
+
+    def counted_rows(self, context: SchedulingContext, tallies: PodTallies) -> Mask:
+        """Pods with volumes count where a driver has a limit: only there their volumes are looked at."""
+        self._limits.refresh(context)
+        height = context.nodes.height
+        return tallies.rows_with_storage(height) & self._limits.is_limited[:height]
 
     def _absent(self, new: NewVolumes, rows: Rows) -> Codes:
         """The code of a missing driver for the rows on which one that the pod requires does not run."""

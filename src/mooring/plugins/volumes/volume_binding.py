@@ -243,6 +243,7 @@ class VolumeBinding(PreFilterPlugin, VolumePlugin, PreScorePlugin, ScorePlugin, 
 
     name = "VolumeBinding"
     skips_resizes = True
+    counts_pods = False
     needs = tuple(Need(point, "preFilter", "not found") for point in ("filter", "reserve", "preBind"))
 
     def __init__(self, args: Any, handle: Handle) -> None:

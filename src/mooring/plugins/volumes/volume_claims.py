@@ -1,6 +1,7 @@
 """The claims of a pod: sorted by whether they have their volume, and the hints about claims that several plugins share."""
 
 import msgspec
+import numpy as np
 
 from mooring.cluster.claims.storage_view import StorageView
 from mooring.cluster.columns.kernels import Mask
@@ -21,6 +22,8 @@ class VolumePlugin(FilterPlugin):
     is_same_in_all_profiles = True
 
     concerned_by = PodPart.STORAGE
+    counts_pods = True
+    """Whether pods on a node make a difference. Hot: rows with nominated pods that do are asked about one by one."""
 
     @classmethod
     def concerns(cls, pod: Pod) -> bool:
@@ -28,7 +31,8 @@ class VolumePlugin(FilterPlugin):
 
     def counted_rows(self, context: SchedulingContext, tallies: PodTallies) -> Mask:
         """Pods without volumes of their own make no difference: neither to limits, nor to claims and disks in use."""
-        return tallies.rows_with_storage(context.nodes.height)
+        height = context.nodes.height
+        return tallies.rows_with_storage(height) if self.counts_pods else np.zeros(height, np.bool_)
 
 
 class ClaimsByKind(msgspec.Struct):

@@ -28,6 +28,7 @@ class VolumeZone(PreFilterPlugin, VolumePlugin):
 
     name = "VolumeZone"
     skips_resizes = True
+    counts_pods = False
 
     def events(self) -> Sequence[Registration]:
         return ZONE_EVENTS

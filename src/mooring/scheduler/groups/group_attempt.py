@@ -7,7 +7,6 @@ submit            members go to their nodes or back to the queue; each PodGroup 
 """
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 import msgspec
 
@@ -179,18 +178,19 @@ def _fit_error(core: Core, root: GroupName, results: Results) -> GroupFitError:
     group = core.cluster.group_tree.find(root)
     assert group is not None, "an attempt holds all inputs back, so its group is there"
     for result in results.values():
+        before = _failure_of(result.status)
         for member in result.members:
             # Members that were not tried fail with the status of the group as it is before PodGroupPostFilter.
             if member.decision is None:
-                member.failure = _failure_of(result.status)
+                member.failure = before
     members = [member for result in results.values() for member in result.members]
     pods, contexts = tuple(m.entry.pod for m in members), tuple(m.context for m in members)
     return GroupFitError(root, group, pods, core.cluster, contexts)
 
 
-def _failure_of(status: GroupStatus) -> AttemptFailure:
+def _failure_of(status: GroupStatus, nominate: str | None = None) -> AttemptFailure:
     reason = SCHEDULER_ERROR if status.is_error else UNSCHEDULABLE
-    return AttemptFailure(status.message, reason, nominate=None, code=status.code)
+    return AttemptFailure(status.message, reason, nominate=nominate, code=status.code)
 
 
 def _apply(core: Core, results: Results, found: GroupPostFilterResult) -> None:
@@ -232,14 +232,14 @@ def _failure(result: GroupResult, member: Member) -> AttemptFailure | None:
     """Why a member does not go; None: it goes. Members of a group that fits may fail alone, those of another all fail."""
     status = result.status
     if status.is_error:
-        return member.failure if member.has_error else replace(_failure_of(status), nominate="")
+        return member.failure if member.has_error else _failure_of(status, nominate="")
     if member.failure is not None or member.node is None:
         failure = member.failure or _failure_of(status)
-        return failure if member.nominate is None else replace(failure, nominate=member.nominate)
+        return failure if member.nominate is None else failure.nominating(member.nominate)
     if status.is_success:
         return None
     if result.waits_for_preemption:
-        return replace(_failure_of(status), nominate=member.nominate)
+        return _failure_of(status, member.nominate)
     return AttemptFailure(f"{UNSCHEDULABLE_GROUP}, {status.message}")
 
 

@@ -35,6 +35,7 @@ from mooring.framework.contract.points import Reads, ResourceDemand
 from mooring.framework.contract.status import Code, PluginError, Rejection, curable
 from mooring.framework.kept.asking import AttemptError
 from mooring.model.pod import Pod
+from mooring.model.shape import PodShape
 from mooring.scheduler.decide import deciding
 from mooring.scheduler.decision import Placement
 from mooring.scheduler.extender_steps import Steps
@@ -59,6 +60,7 @@ class SpareRoom:
         self._spare = spare
         """Resources that no member asks for are missing."""
         self._pods = dict(pods)
+        self._held: dict[PodShape, Amounts] = {}
 
     def take(self, pods: Sequence[Pod]) -> bool:
         """Take the room of all these pods. False: there is too little, and nothing was taken."""
@@ -66,9 +68,14 @@ class SpareRoom:
         counts: dict[int, int] = {}
         for pod in pods:
             row = self._row_book.get(pod.spec.node_name, -1)
-            if row in self._spare:
-                counts[row] = counts.get(row, 0) + 1
-                self._add(wanted.setdefault(row, {}), pod, self._spare[row])
+            asked_for = self._spare.get(row)
+            if asked_for is None:
+                continue
+            counts[row] = counts.get(row, 0) + 1
+            amounts = wanted.setdefault(row, {})
+            for place, amount in self._held_by(pod).items():
+                if place in asked_for:
+                    amounts[place] = amounts.get(place, 0) + amount
         for row, amounts in wanted.items():
             spare = self._spare[row]
             if counts[row] > self._pods[row] or any(amount > spare[place] for place, amount in amounts.items()):
@@ -79,10 +86,11 @@ class SpareRoom:
                 self._spare[row][place] -= amount
         return True
 
-    def _add(self, amounts: Amounts, pod: Pod, asked_for: Amounts) -> None:
-        for place, amount in _held(pod, self._resource_book).items():
-            if place in asked_for:
-                amounts[place] = amounts.get(place, 0) + amount
+    def _held_by(self, pod: Pod) -> Amounts:
+        held = self._held.get(pod.shape)
+        if held is None:
+            held = self._held[pod.shape] = _held(pod, self._resource_book)
+        return held
 
 
 def spare_room(attempt: GroupAttempt, by_row: Mapping[int, Sequence[Member]]) -> SpareRoom | None:
@@ -286,7 +294,9 @@ class MembersOnNodes:
 
     def _count(self, pods: Sequence[Pod]) -> bool:
         """Whether pods may matter to members on other nodes."""
-        return self._counted is None or any(self._row_book[pod.spec.node_name] in self._counted for pod in pods)
+        if not self._counted:  # Hot: as a rule no filter counts pods
+            return self._counted is None
+        return any(self._row_book[pod.spec.node_name] in self._counted for pod in pods)
 
     def _fit_beside(self, pods: Sequence[Pod]) -> bool:
         """Put pods back into the table if the filters let the members be beside them."""
