@@ -125,7 +125,9 @@ def test_a_plugin_of_an_archive_is_found(tmp_path: Path, monkeypatch: pytest.Mon
         "    def filter(self, pod, node):\n        return None\n"
     )
     (tmp_path / "unpacked/outside.py").write_text(code)
-    monkeypatch.setitem(sys.modules, "outside", ModuleType("outside"))  # so that the import below does not outlive the test
+    monkeypatch.setitem(
+        sys.modules, "outside", ModuleType("outside")
+    )  # the module that is imported here goes after the test
     monkeypatch.delitem(sys.modules, "outside")
     monkeypatch.syspath_prepend(shutil.make_archive(str(tmp_path / "packages"), "zip", tmp_path / "unpacked"))
     registry = Registry()

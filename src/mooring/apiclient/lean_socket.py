@@ -201,8 +201,8 @@ class LeanSocket:
     def _decrypt(self, tls: ssl.SSLObject, data: bytes) -> None:
         """Hand on all records that are complete, as one piece. No data is the end of the connection.
 
-        Hot: a server of Go divides answers above 1.2 KB, such as those to events, into records. The receiver knows the head of
-        an answer that comes in one piece.
+        Hot: a server of Go divides answers above 1.2 KB, such as those to events, into records. The receiver knows the head
+        of an answer that comes in one piece.
         """
         assert self._receiver is not None
         records: list[bytes] = []

@@ -54,7 +54,7 @@ class NewEvent(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def event(self) -> JsonObject:
-        """The event in the form of events.k8s.io/v1. Hot: it is made when it is sent, and not between the binds of a burst."""
+        """The event in the form of events.k8s.io/v1. Hot: made when it is sent, and not between the binds of a burst."""
         return _event(self.record, self.name, self.instance, self.wall_ns)
 
 
