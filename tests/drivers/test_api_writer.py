@@ -109,6 +109,13 @@ def test_a_bind_in_protobuf_says_what_one_in_json_says() -> None:
     assert decode(request.body) == written.json
 
 
+def test_names_that_no_server_accepts_are_sent_in_json() -> None:
+    """They come from a faulty server, and must not stop the binds of others."""
+    requests = bound_by(always(said(201, {})), a_pod("\u00e9"), a_pod("p", metadata={"uid": "u" * 1024}), POD)
+    forms = [request.headers["content-type"].rpartition(".")[2] for request in requests]
+    assert forms == ["application/json", "application/json", "protobuf"]
+
+
 def test_a_server_without_protobuf_gets_json_from_then_on() -> None:
     requests = bound_by(script(said(415, {}), said(201, {}), said(201, {})), POD, POD)
     forms = [request.headers["content-type"] for request in requests]

@@ -17,7 +17,6 @@ from mooring.apiclient.throttle import Random, Timing
 from mooring.drivers.driver import plain_body
 from mooring.drivers.traced_requests import NO_TRACES, RequestTraces, Sender
 from mooring.framework.contract.intents import Write
-from mooring.kit.metrics_protobuf import varint
 from mooring.kit.shown_text import json_bytes
 from mooring.model.meta import KubeObject, ObjectMeta
 from mooring.model.pod import Pod
@@ -51,22 +50,28 @@ class _Binding(msgspec.Struct, gc=False, tag_field="kind", tag="Binding"):
     target: _BindTarget
 
 
-_BINDING = b"k8s\0" + b"\x0a\x0d" + b"\x0a\x02v1" + b"\x12\x07Binding"
-"""How a Binding in protobuf begins: the mark of Kubernetes, then the field with version and kind."""
-_TO_NODE = b"\x0a\x04Node"
+_BINDING = "k8s\0\n\x0d\n\x02v1\x12\x07Binding\x12"
+"""How a Binding in protobuf begins: the mark of Kubernetes, the field with version and kind, the tag of what follows."""
+_SIZES = tuple(chr(size) if size < 128 else chr(size & 127 | 128) + chr(size >> 7) for size in range(1024))
+"""Lengths as protobuf writes them: seven bits to a byte, the lowest first."""
+_MOST_CHARS = 900
+"""The longest names that API servers accept have 253 characters, three of them and a uid fewer than these."""
 
 
-def _protobuf_binding(meta: ObjectMeta, node_name: str) -> bytes:
-    """The body of a bind in protobuf: the fields of _Binding by the numbers that core/v1 has for them."""
-    metadata = _field(1, meta.name.encode()) + _field(3, meta.namespace.encode()) + _field(5, meta.uid.encode())
-    target = _TO_NODE + _field(3, node_name.encode())
-    return _BINDING + _field(2, _field(1, metadata) + _field(2, target))
+def _protobuf_binding(meta: ObjectMeta, node_name: str) -> bytes | None:
+    """The body of a bind in protobuf: the fields of _Binding by the numbers that core/v1 has for them. None for names that
+    no API server accepts, which JSON can express.
 
-
-def _field(number: int, content: bytes) -> bytes:
-    """A field of protobuf that has a length: text, or a message. Hot: a length up to 127 is one byte."""
-    tag, length = number << 3 | 2, len(content)
-    return b"%c%c%b" % (tag, length, content) if length < 128 else b"%c%b%b" % (tag, varint(length), content)
+    Hot: text that is encoded once takes 0.6 µs, and bytes that are joined field by field 4.
+    """
+    name, namespace, uid, sizes = meta.name, meta.namespace, meta.uid, _SIZES
+    texts = f"{name}{namespace}{uid}{node_name}"
+    if len(texts) > _MOST_CHARS or not texts.isascii():
+        return None
+    metadata = f"\n{sizes[len(name)]}{name}\x1a{sizes[len(namespace)]}{namespace}*{sizes[len(uid)]}{uid}"
+    target = f"\n\x04Node\x1a{sizes[len(node_name)]}{node_name}"
+    raw = f"\n{sizes[len(metadata)]}{metadata}\x12{sizes[len(target)]}{target}"
+    return f"{_BINDING}{sizes[len(raw)]}{raw}".encode("latin-1")
 
 
 class WriteClients(msgspec.Struct, frozen=True):
@@ -111,9 +116,9 @@ class ApiWriter:
         """
         meta, path = pod.metadata, f"{_path(pod)}/binding"
         sender = self._traced(self._clients.binder, pod.id, is_awaited=True)
-        if self._binds_in_protobuf:
+        if self._binds_in_protobuf and (compact := _protobuf_binding(meta, node_name)) is not None:
             try:
-                await sender.send("POST", path, _protobuf_binding(meta, node_name), PROTOBUF)
+                await sender.send("POST", path, compact, PROTOBUF)
                 return
             except ApiError as refused:
                 if refused.code != 415:

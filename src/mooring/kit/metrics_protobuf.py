@@ -42,7 +42,7 @@ def _family(family: AnyFamily) -> bytes:
         return b""
     heading = _text(1, about.name) + _text(2, f"[{about.stability}] {about.help}") + _number(3, _TYPES[about.kind])
     written = heading + b"".join(_message(4, _metric(about, values, shown[values])) for values in sorted(shown))
-    return varint(len(written)) + written
+    return _varint(len(written)) + written
 
 
 def _metric(about: Description, values: Labels, series: Counter | Gauge | Histogram) -> bytes:
@@ -73,7 +73,7 @@ def _native(buckets: NativeBuckets) -> bytes:
 # ---- fields
 
 
-def varint(value: int) -> bytes:
+def _varint(value: int) -> bytes:
     """Seven bits to a byte, the lowest first."""
     written = bytearray()
     while value > 0x7F:
@@ -84,11 +84,11 @@ def varint(value: int) -> bytes:
 
 
 def _tag(field: int, form: int) -> bytes:
-    return varint(field << 3 | form)
+    return _varint(field << 3 | form)
 
 
 def _number(field: int, value: int) -> bytes:
-    return _tag(field, _VARINT) + varint(value)
+    return _tag(field, _VARINT) + _varint(value)
 
 
 def _signed(field: int, value: int) -> bytes:
@@ -101,7 +101,7 @@ def _double(field: int, value: float) -> bytes:
 
 
 def _message(field: int, body: bytes) -> bytes:
-    return _tag(field, _LENGTH) + varint(len(body)) + body
+    return _tag(field, _LENGTH) + _varint(len(body)) + body
 
 
 def _text(field: int, text: str) -> bytes:
