@@ -9,7 +9,9 @@ import pytest
 
 from build import a_pod
 from mooring.api.api_errors import ApiError, conflict, internal_error, invalid, not_found, too_many_requests
+from mooring.api.json_objects import PROTOBUF
 from mooring.api.kind_spec import KindSpec
+from mooring.api.schema.protobuf import decode
 from mooring.apiclient.client import ClientOptions
 from mooring.apiclient.connection_settings import ConnectionSettings
 from mooring.apiclient.http_requests import ConnectionLost, ConnectionRefused, TimedOut, Unreadable
@@ -18,7 +20,8 @@ from mooring.apiclient.served_kinds import ServedKinds
 from mooring.drivers.api_writer import ApiWriter, WriteClients
 from mooring.framework.contract.intents import Write
 from mooring.model.devices import ResourceClaim
-from recording_server import Answer, Recorder, Time, a_recorder, always, nowhere, refused, said, script
+from mooring.model.pod import Pod
+from recording_server import Answer, Recorded, Recorder, Time, a_recorder, always, nowhere, refused, said, script
 
 POD = a_pod("p", namespace="ns", metadata={"uid": "6f1c", "resourceVersion": "7"})
 PATCH: dict[str, Any] = {"status": {"nominatedNodeName": "n2"}}
@@ -67,6 +70,62 @@ def test_claims_do_not_wait_behind_statuses() -> None:
     (request,) = recorded(always(said(200, {"metadata": {"name": "c"}})), "write", write).requests
     assert (request.line, request.headers["content-type"]) == (f"PATCH {path}", "application/merge-patch+json")
     assert request.headers["user-agent"].startswith("objects")
+
+
+# ---- binds in protobuf
+
+
+def bound_by(answer: Answer, *pods: Pod) -> list[Recorded]:
+    """The requests of binds of these pods, one after another, by a writer that sends protobuf."""
+    seen: list[Recorded] = []
+
+    async def main() -> None:
+        async with a_recorder(answer) as recorder:
+            async with LeanClient(ConnectionSettings(recorder.url), "binder") as client:
+                writer = ApiWriter(WriteClients(client, client, client, client), Time().timing(), content_type=PROTOBUF)
+                for pod in pods:
+                    await writer.bind(pod, "m")
+            seen.extend(recorder.requests)
+
+    run(main())
+    return seen
+
+
+def test_a_bind_in_protobuf_has_the_fields_of_core_v1_by_number() -> None:
+    """Binding: metadata is 1, target 2. ObjectMeta: name 1, namespace 3, uid 5. ObjectReference: kind 1, name 3. Around it
+    runtime.Unknown: typeMeta 1 (apiVersion 1, kind 2), raw 2. Counted by hand."""
+    (request,) = bound_by(always(said(201, {})), a_pod("p", namespace="n", metadata={"uid": "u"}))
+    assert request.headers["content-type"] == "application/vnd.kubernetes.protobuf"
+    metadata, target = b"\x0a\x01p\x1a\x01n\x2a\x01u", b"\x0a\x04Node\x1a\x01m"
+    raw = b"\x0a\x09" + metadata + b"\x12\x09" + target
+    assert request.body == b"k8s\0\x0a\x0d\x0a\x02v1\x12\x07Binding\x12\x16" + raw
+
+
+def test_a_bind_in_protobuf_says_what_one_in_json_says() -> None:
+    """Also of names whose length takes two bytes. The API server of `mooring up` reads both."""
+    pod = a_pod("p" * 253, namespace="n" * 63, metadata={"uid": "u" * 36})
+    (request,) = bound_by(always(said(201, {})), pod)
+    (written,) = recorded(always(said(201, {})), "bind", pod, "m").requests
+    assert decode(request.body) == written.json
+
+
+def test_names_that_no_server_accepts_are_sent_in_json() -> None:
+    """They come from a faulty server, and must not stop the binds of others."""
+    requests = bound_by(always(said(201, {})), a_pod("\u00e9"), a_pod("p", metadata={"uid": "u" * 1024}), POD)
+    forms = [request.headers["content-type"].rpartition(".")[2] for request in requests]
+    assert forms == ["application/json", "application/json", "protobuf"]
+
+
+def test_a_server_without_protobuf_gets_json_from_then_on() -> None:
+    requests = bound_by(script(said(415, {}), said(201, {}), said(201, {})), POD, POD)
+    forms = [request.headers["content-type"] for request in requests]
+    assert forms == ["application/vnd.kubernetes.protobuf", "application/json", "application/json"]
+
+
+def test_another_refusal_of_protobuf_is_the_answer() -> None:
+    with pytest.raises(ApiError) as refused:
+        bound_by(script(said(409, {}), said(201, {})), POD)
+    assert refused.value.code == 409
 
 
 # ---- versions

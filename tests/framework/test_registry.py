@@ -1,6 +1,8 @@
 """The registry, and plugins that come from installed packages."""
 
 import os
+import shutil
+import subprocess
 import sys
 from importlib.metadata import EntryPoint
 from pathlib import Path
@@ -80,7 +82,8 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
         assert group == "mooring.plugins"
         return [EntryPoint(name, value, group) for name, value in declared.items()]
 
-    monkeypatch.setattr(registry_module, "entry_points", entry_points)
+    monkeypatch.setattr("importlib.metadata.entry_points", entry_points)
+    monkeypatch.setattr(registry_module, "_may_declare", lambda path: True)
     monkeypatch.setattr(registry_module, "_offered", registry_module._offered.__wrapped__)
     return declared
 
@@ -113,6 +116,33 @@ def test_a_package_that_is_installed_later_is_found(tmp_path: Path, monkeypatch:
         load_entry_points(registry)
         found.append(list(registry))
     assert found == [["First"], ["Finished", "First"]]
+
+
+def test_a_plugin_of_an_archive_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _install(tmp_path / "unpacked", "Zipped", 1_000_000)
+    code = (
+        "from mooring.plugin import PlainPlugin\n\n\nclass Zipped(PlainPlugin):\n    name = 'Zipped'\n\n"
+        "    def filter(self, pod, node):\n        return None\n"
+    )
+    (tmp_path / "unpacked/outside.py").write_text(code)
+    monkeypatch.setitem(
+        sys.modules, "outside", ModuleType("outside")
+    )  # the module that is imported here goes after the test
+    monkeypatch.delitem(sys.modules, "outside")
+    monkeypatch.syspath_prepend(shutil.make_archive(str(tmp_path / "packages"), "zip", tmp_path / "unpacked"))
+    registry = Registry()
+    load_entry_points(registry)
+    assert list(registry) == ["Zipped"]
+
+
+def test_packages_without_plugins_are_not_read_in_full() -> None:
+    """The standard library reads the metadata of each package, which takes longer than all else at the start."""
+    code = (
+        "import sys; from mooring.framework.profile.registry import Registry, load_entry_points\n"
+        "load_entry_points(Registry()); print('importlib.metadata' in sys.modules)"
+    )
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert said.stdout == "False\n", "the packages of this environment have no plugins of Mooring"
 
 
 BROKEN = {

@@ -77,6 +77,7 @@ class LeanClient:
             self._general = ApiClient(access, user_agent, qps, burst, limits=limits, options=options)
 
     async def __aenter__(self) -> Self:
+        self._loop = asyncio.get_running_loop()
         if self._general is not None:
             await self._general.__aenter__()
         return self
@@ -187,18 +188,16 @@ class LeanClient:
         Hot: one timer for all connections, at the earliest deadline; asyncio.timeout takes 6 µs a request. All requests
         have the same limit, so the earliest deadline is the first in the dictionary.
         """
-        loop = asyncio.get_running_loop()
-        self._deadlines[connection] = loop.time() + self._time_limit_s
+        self._deadlines[connection] = self._loop.time() + self._time_limit_s
         if self._timer is None:
-            self._timer = loop.call_later(self._time_limit_s, self._expire)
+            self._timer = self._loop.call_later(self._time_limit_s, self._expire)
 
     def _expire(self) -> None:
         """Give up the requests whose time is over, and wait for the next deadline."""
-        loop = asyncio.get_running_loop()
         self._timer = None
         for connection, deadline_s in list(self._deadlines.items()):
-            if deadline_s > loop.time():
-                self._timer = loop.call_at(deadline_s, self._expire)
+            if deadline_s > self._loop.time():
+                self._timer = self._loop.call_at(deadline_s, self._expire)
                 return
             del self._deadlines[connection]
             connection.give_up(TimedOut(f"no answer within {self._time_limit_s:g} s"))
@@ -247,7 +246,7 @@ class LeanClient:
 
     async def _wait_for_place(self, grant: Grant) -> LeanConnection | None:
         """The connection of a request that is over. None: the caller opens one."""
-        turn: asyncio.Future[LeanConnection | None] = asyncio.get_running_loop().create_future()
+        turn: asyncio.Future[LeanConnection | None] = self._loop.create_future()
         self._queue.append(turn)
         try:
             connection = await turn

@@ -191,6 +191,8 @@ class LeanConnection:
 
     def __init__(self, transport: LeanSocket, heads: KnownHeads | None = None) -> None:
         """Connections to the same server share `heads`."""
+        self._loop = asyncio.get_running_loop()
+        """Hot: to ask for the running loop is a system call, getpid, in CPython 3.11."""
         self._transport: LeanSocket | None = transport
         self._waiting: asyncio.Future[Reply] | None = None
         self._reader = AnswerReader(heads)
@@ -230,7 +232,7 @@ class LeanConnection:
 
     def _wait(self) -> "asyncio.Future[Reply]":
         assert self._transport is not None and self._waiting is None
-        waiting: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
+        waiting: asyncio.Future[Reply] = self._loop.create_future()
         self._waiting = waiting
         return waiting
 

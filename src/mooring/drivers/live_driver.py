@@ -144,10 +144,11 @@ class LiveDriver(IntentDriver):
 
     def carry_out(self) -> None:
         """Start the writes for all intents. Victims of one preemptor form one task: their order matters."""
-        super().carry_out()
-        victims, self._victims = self._victims, {}
-        for evictions in victims.values():
-            self._tasks.start(self._evict_all(evictions))
+        self.scheduler.carry_out(self.do)
+        if self._victims:
+            victims, self._victims = self._victims, {}
+            for evictions in victims.values():
+                self._tasks.start(self._evict_all(evictions))
 
     def _bind(self, intent: Bind) -> None:
         self._binder.queue(intent)

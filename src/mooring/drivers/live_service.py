@@ -15,6 +15,7 @@ from typing import Any, Self
 
 import msgspec
 
+from mooring.api.json_objects import JSON
 from mooring.apiclient.client import ApiClient, ClientOptions, Observe
 from mooring.apiclient.connection_settings import ConnectionSettings, TlsContexts
 from mooring.apiclient.lean_client import LeanClient
@@ -52,11 +53,13 @@ def _tell(text: str, fault: Exception | None) -> None:
 
 
 class ClientLimits(msgspec.Struct, frozen=True):
-    """Requests a second of each client (a negative number: no limit), and how long one write may take."""
+    """Requests a second of each client (a negative number: no limit), how long one write may take, and its form."""
 
     qps: float = -1.0
     burst: int = 100
     time_limit_s: float = 30.0
+    content_type: str = JSON
+    """The form of binds: JSON or PROTOBUF."""
 
 
 class SelfCheckPlan(msgspec.Struct, frozen=True):
@@ -119,7 +122,8 @@ class LiveScheduler:
         else:
             writing = [quick(connections=each) for each in (BINDERS, STATUS_WRITERS, OBJECT_WRITERS, SENDERS)]
             self.clients += writing
-            writer = ApiWriter(WriteClients(*writing), timing, traces=options.traces, served=served)
+            clients = WriteClients(*writing)
+            writer = ApiWriter(clients, timing, traces=options.traces, served=served, content_type=limits.content_type)
         events = EventWriter(writer, options.clock, options.wall, socket.gethostname(), timing)
         statuses = StatusWriter(writer, options.wall)
         self.driver = LiveDriver(scheduler, options.clock, writer, events, statuses, timing, options.fence)

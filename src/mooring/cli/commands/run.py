@@ -342,7 +342,8 @@ def _configuration(flags: dict[str, Any], gates: dict[str, bool]) -> tuple[KubeS
     for name in _ELECTION:
         if flags[name] is not None:
             setattr(config.leader_election, name, flags[name])
-    return config, ClientLimits(qps or -1.0, burst or config.client_connection.burst)
+    connected = config.client_connection
+    return config, ClientLimits(qps or -1.0, burst or connected.burst, content_type=connected.content_type)
 
 
 def _source(flags: dict[str, Any], gates: dict[str, bool]) -> ConfigSource | None:

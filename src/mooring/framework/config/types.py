@@ -70,7 +70,7 @@ class ClientConnectionConfiguration(Section):
     accept_content_types: str = ""
     """Read and shown; Mooring asks for JSON."""
     content_type: str = ""
-    """Read and shown; Mooring sends JSON."""
+    """Mooring sends binds in protobuf, unless this is another type. Everything else is JSON."""
     qps: float = 0.0
     """Requests a second. Without this field in the file, and without `--kube-api-qps`, Mooring limits none."""
     burst: Int32 = 0
