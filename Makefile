@@ -78,7 +78,8 @@ screenshots: programs  ## the pages of the dashboard at 5,000 nodes, into docs/i
 
 coverage: $(READY)  ## lines and branches that the fast tests reach, in the processes that they start as well
 	$(VENV)/bin/coverage erase
-	$(PY) -m pytest -n 2 -m "not slow" --cov --cov-report=
+	PYTHONDONTWRITEBYTECODE= $(VENV)/bin/coverage run -m pytest --forks 2 -m "not slow"
+	$(VENV)/bin/coverage combine --quiet
 	$(VENV)/bin/coverage report --format=total
 	$(VENV)/bin/coverage html --quiet
 
