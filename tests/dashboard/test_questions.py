@@ -5,6 +5,7 @@ import base64
 import io
 import json
 import os
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -415,12 +416,23 @@ def test_an_answer_is_kept_until_the_cluster_changes(monkeypatch: pytest.MonkeyP
     asyncio.run(ask())
 
 
-def test_closing_ends_what_is_under_way(monkeypatch: pytest.MonkeyPatch, processes: list[ChildProcess]) -> None:
+@pytest.mark.parametrize(
+    "has_ended",
+    [
+        pytest.param(False, id="a process that runs"),
+        pytest.param(True, id="a process that has ended, before its pipes are read"),
+    ],
+)
+def test_closing_ends_what_is_under_way(
+    has_ended: bool, monkeypatch: pytest.MonkeyPatch, processes: list[ChildProcess]
+) -> None:
     async def ask() -> None:
-        questions = misbehaving(monkeypatch, "sleep")
+        questions = misbehaving(monkeypatch, "exit" if has_ended else "sleep")
         asked = asyncio.create_task(questions.ask(RejectionsOnNode("n1")))
         while not processes:
-            await asyncio.sleep(0.01)
+            await asyncio.sleep(0)
+        while has_ended and processes[0].status is None:
+            time.sleep(0.01)  # the event loop does nothing meanwhile
         await questions.close()
         with pytest.raises(Refused):
             await asked
