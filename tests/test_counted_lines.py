@@ -12,7 +12,9 @@ def three() -> None:
 
 
 def test_each_line_counts_as_often_as_it_runs() -> None:
-    assert lines_run(three) == 4 + 3, "the loop is entered, goes around three times, and ends; its body runs three times"
+    assert lines_run(three) == 4 + 3, (
+        "the loop is entered, goes around three times, and ends; its body runs three times"
+    )
 
 
 def test_a_tracer_that_was_there_is_there_again() -> None:
