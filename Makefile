@@ -80,8 +80,7 @@ coverage: $(READY)  ## lines and branches that the fast tests reach, in the proc
 	$(VENV)/bin/coverage erase
 	PYTHONDONTWRITEBYTECODE= $(VENV)/bin/coverage run -m pytest --forks 2 -m "not slow"
 	$(VENV)/bin/coverage combine --quiet
-	$(VENV)/bin/coverage report --format=total
-	$(VENV)/bin/coverage html --quiet
+	$(PY) -c "import coverage; found = coverage.Coverage(); found.load(); print(f'{found.html_report():.1f} %')"
 
 bench: $(READY)  ## every workload with its ratio to the baseline, and how cost grows: RUNS=5 ONLY=basic,spread/100000 PARTS=workloads
 	$(PY) benchmarks/bench.py $(if $(RUNS),--runs $(RUNS)) $(if $(ONLY),--only $(ONLY)) $(if $(PARTS),--parts $(PARTS))

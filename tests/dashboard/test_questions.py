@@ -245,6 +245,15 @@ def test_half_characters_of_one_pod_do_not_stop_questions_about_others() -> None
     assert (status, answer["total"]) == (200, 4)
 
 
+@pytest.mark.parametrize("sent", [1, 3, -1], ids=["no object", "a part", "all but the last line"])
+def test_a_cluster_of_which_lines_are_missing_is_not_answered(sent: int) -> None:
+    """The parent was killed while it sent them."""
+    asked = RejectionsOnNode("n1")
+    lines = [*AskedCluster.of(a_source().scheduler, AskedScheduler(default()), asked).lines(), END]
+    with pytest.raises(SystemExit, match="the parent has ended"):
+        answered(io.BytesIO(b"".join(lines[:sent])), answer_to)
+
+
 @pytest.mark.usefixtures("answered_here")
 def test_a_namespace_may_have_the_name_of_a_kind() -> None:
     source = a_source(a_node("n1", cpu="1"), a_pod("x", cpu="9", namespace="deployment"))
