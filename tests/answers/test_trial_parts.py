@@ -153,6 +153,13 @@ def test_ports_are_counted_by_the_nodes_where_another_pod_has_them() -> None:
     )
 
 
+def test_a_plugin_whose_words_say_enough_has_no_details() -> None:
+    volume = {"name": "data", "persistentVolumeClaim": {"claimName": "lost"}}
+    (found,) = reasons_of_all(a_node("a"), a_node("b"), a_pod("wanted", volumes=[volume]))
+    assert (found.message, found.count, found.nodes) == ('persistentvolumeclaim "lost" not found', 2, ("a", "b"))
+    assert (found.amounts, found.details, found.can_evict) == ((), (), False)
+
+
 def test_nodes_that_are_cordoned_or_not_named_say_so() -> None:
     nodes = [a_node("a", cordoned=True), a_node("b", cordoned=True), a_node("c")]
     named = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["a"]}]}
