@@ -78,9 +78,9 @@ screenshots: programs  ## the pages of the dashboard at 5,000 nodes, into docs/i
 
 coverage: $(READY)  ## lines and branches that the fast tests reach, in the processes that they start as well
 	$(VENV)/bin/coverage erase
-	$(PY) -m pytest -n 2 -m "not slow" --cov --cov-report=
-	$(VENV)/bin/coverage report --format=total
-	$(VENV)/bin/coverage html --quiet
+	PYTHONDONTWRITEBYTECODE= $(VENV)/bin/coverage run -m pytest --forks 2 -m "not slow"; tests=$$?; \
+	$(VENV)/bin/coverage combine --quiet && \
+	$(PY) -c "import coverage; found = coverage.Coverage(); found.load(); print(f'{found.html_report():.1f} %')" && exit $$tests
 
 bench: $(READY)  ## every workload with its ratio to the baseline, and how cost grows: RUNS=5 ONLY=basic,spread/100000 PARTS=workloads
 	$(PY) benchmarks/bench.py $(if $(RUNS),--runs $(RUNS)) $(if $(ONLY),--only $(ONLY)) $(if $(PARTS),--parts $(PARTS))
@@ -171,7 +171,7 @@ $(NEEDED): pyproject.toml requirements.lock requirements-uv.lock deploy/build.lo
 	@touch $@
 
 $(READY): $(NEEDED) $(LOCK)
-	@echo "Installing what development needs into $(VENV): 146 packages more, once."
+	@echo "Installing what development needs into $(VENV): 143 packages more, once."
 	@$(QUICKLY) -r $(LOCK) || $(PINNED) -r $(LOCK)
 	@touch $@
 

@@ -16,11 +16,12 @@ def lines_run(act: Callable[[], Any]) -> int:
         count += event == "line"
         return trace
 
+    before = sys.gettrace()  # with `make coverage` that of coverage, which would count nothing that runs afterwards
     gc.disable()  # what it finds to clean up comes from other tests, and would be counted here
     sys.settrace(trace)
     try:
         act()
     finally:
-        sys.settrace(None)
+        sys.settrace(before)
         gc.enable()
     return count

@@ -18,6 +18,8 @@ from typing import Any
 
 import pytest
 
+from forked_commands import save_coverage
+
 # ---- in a worker
 
 
@@ -86,6 +88,7 @@ class ForkedRun:
         """Show all reports until the last worker has ended."""
         # Later, each worker would make a folder for temporary files of its own.
         self._session.config._tmp_path_factory.getbasetemp()  # type: ignore[attr-defined]
+        save_coverage()
         gc.freeze()  # or else each fork, and pytest at its end, walks all tests again to find no garbage
         try:
             for number in range(count):

@@ -17,6 +17,7 @@ from pkgutil import iter_modules
 from typing import Any
 
 import mooring.cli.commands
+from forked_commands import save_coverage
 
 MAIN = "mooring.cli.main"
 DESCRIPTORS = 4
@@ -87,5 +88,6 @@ if __name__ == "__main__":
         import_module(module.name)
     import_module(MAIN)
     del sys.modules[MAIN]  # it runs as the main module
+    save_coverage()
     if is_fork():
         runpy.run_module(MAIN, run_name="__main__", alter_sys=True)

@@ -62,8 +62,6 @@ def test_every_test_is_reported_once_and_a_process_that_is_killed_is_a_failure(t
         "-q",
         "-rA",
         "-p",
-        "no:xdist",
-        "-p",
         "no:cacheprovider",
         "--rootdir",
         ".",

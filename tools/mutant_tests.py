@@ -25,8 +25,6 @@ _OPTIONS = (
     "-p",
     "no:cacheprovider",
     "-p",
-    "no:xdist",
-    "-p",
     "no:faulthandler",
     "--rootdir",
     str(ROOT),

@@ -83,11 +83,19 @@ def test_each_line_of_a_selection_is_counted_over_all_nodes() -> None:
 def test_amounts_that_are_missing() -> None:
     nodes = [a_node("small", "2", "64Gi"), a_node("large", "16", "1Gi"), a_node("full", "16", "1Gi", pods="1")]
     held = [a_pod("x", "15", "1Mi", node="large"), a_pod("y", "1", "1Mi", node="full")]
-    found = reasons(*nodes, *held, a_pod("wanted", "4", "32Gi"))
-    (reason,) = (each for each in found.values() if each.amounts and len(each.amounts) == 2)
-    assert reason.message == "Insufficient cpu, Insufficient memory" or "Too many pods" in reason.message
-    assert {amount.resource: amount.text for amount in reason.amounts}["memory"].startswith("wants 32Gi, but ")
-    assert "no node is large enough for cpu and memory together" in reason.details
+    found = reasons_of_all(*nodes, *held, a_pod("wanted", "4", "32Gi"))
+    apart = "no node is large enough for cpu and memory together"
+    memory = "wants 32Gi, but none of these nodes is large enough (largest 1Gi)"
+    one = "these nodes run as many pods as they may: 1 to 1"
+    assert {each.nodes: (each.message, [amount.text for amount in each.amounts], each.details) for each in found} == {
+        ("small",): (
+            "Insufficient cpu",
+            ["wants 4, but none of these nodes is large enough (largest 2)"],
+            (apart,),
+        ),
+        ("large",): ("Insufficient cpu, Insufficient memory", ["wants 4, largest free 1 on large", memory], (apart,)),
+        ("full",): ("Too many pods, Insufficient memory", [memory], (one, apart)),
+    }
 
 
 def test_a_free_amount_is_the_largest_of_the_nodes_that_reject() -> None:
@@ -97,6 +105,9 @@ def test_a_free_amount_is_the_largest_of_the_nodes_that_reject() -> None:
     assert (amount.text, amount.largest, amount.fits_no_node) == ("wants 4, largest free 2500m on b", 8000, False)
     (amount,) = reasons(*nodes, *held, a_pod("wanted", "9"))["NodeResourcesFit"].amounts
     assert amount.text == "wants 9, but none of these nodes is large enough (largest 8)"
+    gpu = {"containers": [{"name": "c", "image": "i", "resources": {"requests": {"example.com/gpu": "2"}}}]}
+    (amount,) = reasons(*nodes, {**a_pod("wanted"), "spec": gpu})["NodeResourcesFit"].amounts
+    assert amount.text == "wants 2, and none of these nodes has any" and not amount.fits_no_node
     (amount,) = reasons(*nodes, *held, a_pod("wanted", "65"))["NodeResourcesFit"].amounts
     assert amount.text == "wants 65, but no node is large enough (largest 64)" and amount.fits_no_node
 
@@ -129,8 +140,38 @@ def test_ports_are_counted_by_the_nodes_where_another_pod_has_them() -> None:
         with_port(a_pod("y", node="b"), 80),
         with_port(a_pod("z", node="b"), 81),
     ]
-    found = reasons(a_node("a"), a_node("b"), *held, with_port(a_pod("wanted"), 80))["NodePorts"]
+    wanted = with_port(a_pod("wanted"), 80)
+    found = reasons(a_node("a"), a_node("b"), *held, wanted)["NodePorts"]
     assert found.details == ("hostPort 80/TCP on 0.0.0.0: in use on 2 nodes",)
+    listed = wanted["spec"]["containers"][0]["ports"]
+    listed += [{**listed[0], "protocol": "UDP"}, *({**listed[0], "hostPort": port} for port in range(81, 86))]
+    assert reasons(a_node("a"), a_node("b"), *held, wanted)["NodePorts"].details == (
+        "hostPort 80/TCP on 0.0.0.0: in use on 2 nodes",
+        "hostPort 80/UDP on 0.0.0.0: in use on 0 nodes",
+        "hostPort 81/TCP on 0.0.0.0: in use on 1 node",
+        *(f"hostPort {port}/TCP on 0.0.0.0: in use on 0 nodes" for port in (82, 83)),
+    )
+
+
+def test_a_plugin_whose_words_say_enough_has_no_details() -> None:
+    volume = {"name": "data", "persistentVolumeClaim": {"claimName": "lost"}}
+    (found,) = reasons_of_all(a_node("a"), a_node("b"), a_pod("wanted", volumes=[volume]))
+    assert (found.message, found.count, found.nodes) == ('persistentvolumeclaim "lost" not found', 2, ("a", "b"))
+    assert (found.amounts, found.details, found.can_evict) == ((), (), False)
+
+
+def test_nodes_that_are_cordoned_or_not_named_say_so() -> None:
+    nodes = [a_node("a", cordoned=True), a_node("b", cordoned=True), a_node("c")]
+    named = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["a"]}]}
+    affinity = {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": [named]}}}
+    found = reasons_of_all(*nodes, a_pod("wanted", affinity=affinity))
+    assert [(each.plugin, each.count, each.nodes, each.can_evict, each.details) for each in found] == [
+        ("PreFilter", 2, ("b", "c"), False, ("required node affinity metadata.name In [a]: matches 1 node",)),
+        (
+            *("NodeUnschedulable", 1, ("a",), False),
+            ("spec.unschedulable is set: kubectl uncordon makes a node schedulable",),
+        ),
+    ]
 
 
 def test_domains_of_a_hard_spread_are_told_with_the_emptiest_and_the_fullest() -> None:
@@ -147,6 +188,7 @@ def test_domains_of_a_hard_spread_are_told_with_the_emptiest_and_the_fullest() -
     ]
     there = [a_pod(f"x{i}", node=node, labels={"app": "web"}) for i, node in enumerate("aaabb")]
     there += [a_pod("other", node="c", labels={"app": "db"})]
+    there += [in_namespace(a_pod("foreign", node="c", labels={"app": "web"}), "b")]
     wanted = a_pod("wanted", labels={"app": "web"}, topologySpreadConstraints=[soft, hard, rack])
     assert reasons(*nodes, *there, wanted)["PodTopologySpread"].details == (
         f"spread over {ZONE} (maxSkew 1): c has 0 matching pods, a has 3",
@@ -163,12 +205,16 @@ def test_terms_of_the_pod_and_of_others_are_told() -> None:
     keepers = [a_pod(f"k{i}", "100m", "1Mi", node="a", affinity=keeps) for i in range(7)]
     wanted = a_pod("wanted", labels={"app": "web"}, affinity={"podAffinity": {REQUIRED: [term("db")]}})
     db = [a_pod(f"db{i}", "100m", "1Mi", node="a", labels={"app": "db"}) for i in range(2)]
-    found = [reason.details for reason in reasons_of_all(*nodes, *keepers, *db, wanted)]
     own = f"pod affinity over {HOST}: 2 pods selected"
-    others = (
-        "pods whose anti-affinity keeps it away: default/k0, default/k1, default/k2, default/k3, default/k4 and 2 more"
-    )
-    assert sorted(found) == [(own,), (own, others)]
+    five = "default/k0, default/k1, default/k2, default/k3, default/k4"
+    for count, more in ((7, " and 2 more"), (5, "")):
+        found = [reason.details for reason in reasons_of_all(*nodes, *keepers[:count], *db, wanted)]
+        assert sorted(found) == [(own,), (own, f"pods whose anti-affinity keeps it away: {five}{more}")]
+    apart = a_pod("wanted", affinity={"podAntiAffinity": {REQUIRED: [term("db"), term("x")]}})
+    foreign = in_namespace(a_pod("foreign", node="b", labels={"app": "db"}), "b")
+    there = [*db[:1], foreign, a_pod("x", "100m", "1Mi", node="b", labels={"app": "x"})]
+    found = [reason.details for reason in reasons_of_all(*nodes, *there, apart)]
+    assert found == [tuple(f"pod anti-affinity over {HOST}: 1 pod selected" for _ in "ab")]
 
 
 def reasons_of_all(*objects: Written) -> list[Reason]:

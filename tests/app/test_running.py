@@ -23,7 +23,7 @@ from mooring.app.run import Running, RunSettings, ServingSettings
 from mooring.framework import config as configuration
 from mooring.framework.config.durations import Duration
 from mooring.kit.clock import Clock
-from mooring.kit.logs import start_logs
+from mooring.kit.logs import Logs, start_logs
 from mooring.scheduler.inputs import ObjectAdded
 from mooring.serve.pages.pages import PageRequest
 
@@ -59,6 +59,8 @@ class Reign:
     task: "asyncio.Task[int]"
     client: ApiClient
     lines: io.StringIO
+    settings: RunSettings
+    logs: Logs
 
     async def until(self, holds: Callable[[], bool]) -> None:
         async with asyncio.timeout(20):
@@ -94,10 +96,11 @@ async def a_reign(wall: Clock | None = None, server: Server | None = None) -> As
     config.leader_election.retry_period = Duration.parse("200ms")
     lines = io.StringIO()
     logs = start_logs(logging.Logger("test_running"), stream=lines)
-    running = Running(RunSettings(config, access, replace(access), serving=ServingSettings(port=0)), logs, wall)
+    settings = RunSettings(config, access, replace(access), serving=ServingSettings(port=0))
+    running = Running(settings, logs, wall)
     task = asyncio.create_task(running.run())
     async with ApiClient(access, "tests/1") as client:
-        reign = Reign(server, running, task, client, lines)
+        reign = Reign(server, running, task, client, lines, settings, logs)
         try:
             await reign.until(running.leads)
             yield reign
@@ -183,8 +186,7 @@ def test_a_bug_that_ends_the_scheduler_frees_the_lease_and_ends_the_process() ->
 def test_a_candidate_that_never_led_leaves_the_lease_to_its_holder() -> None:
     async def main() -> None:
         async with a_reign() as reign:
-            config = reign.running._settings
-            second = Running(config, reign.running._logs)
+            second = Running(reign.settings, reign.logs)
             waiting = asyncio.create_task(second.run())
             await reign.until(lambda: reign.lines.getvalue().count("Attempting to acquire leader lease") == 2)
             second._stop(signal.SIGTERM)

@@ -5,6 +5,7 @@ import base64
 import io
 import json
 import os
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -244,6 +245,15 @@ def test_half_characters_of_one_pod_do_not_stop_questions_about_others() -> None
     assert (status, answer["total"]) == (200, 4)
 
 
+@pytest.mark.parametrize("sent", [1, 3, -1], ids=["no object", "a part", "all but the last line"])
+def test_a_cluster_of_which_lines_are_missing_is_not_answered(sent: int) -> None:
+    """The parent was killed while it sent them."""
+    asked = RejectionsOnNode("n1")
+    lines = [*AskedCluster.of(a_source().scheduler, AskedScheduler(default()), asked).lines(), END]
+    with pytest.raises(SystemExit, match="the parent has ended"):
+        answered(io.BytesIO(b"".join(lines[:sent])), answer_to)
+
+
 @pytest.mark.usefixtures("answered_here")
 def test_a_namespace_may_have_the_name_of_a_kind() -> None:
     source = a_source(a_node("n1", cpu="1"), a_pod("x", cpu="9", namespace="deployment"))
@@ -415,12 +425,23 @@ def test_an_answer_is_kept_until_the_cluster_changes(monkeypatch: pytest.MonkeyP
     asyncio.run(ask())
 
 
-def test_closing_ends_what_is_under_way(monkeypatch: pytest.MonkeyPatch, processes: list[ChildProcess]) -> None:
+@pytest.mark.parametrize(
+    "has_ended",
+    [
+        pytest.param(False, id="a process that runs"),
+        pytest.param(True, id="a process that has ended, before its pipes are read"),
+    ],
+)
+def test_closing_ends_what_is_under_way(
+    has_ended: bool, monkeypatch: pytest.MonkeyPatch, processes: list[ChildProcess]
+) -> None:
     async def ask() -> None:
-        questions = misbehaving(monkeypatch, "sleep")
+        questions = misbehaving(monkeypatch, "exit" if has_ended else "sleep")
         asked = asyncio.create_task(questions.ask(RejectionsOnNode("n1")))
         while not processes:
-            await asyncio.sleep(0.01)
+            await asyncio.sleep(0)
+        while has_ended and processes[0].status is None:
+            time.sleep(0.01)  # the event loop does nothing meanwhile
         await questions.close()
         with pytest.raises(Refused):
             await asked

@@ -233,7 +233,8 @@ def test_kept_answers_give_the_decisions_of_fresh_ones(policy: str, steps: list[
 
 def check_rooms(placer: Placer) -> None:
     """The free room of each GPU is what the pods that have it leave."""
-    runner = placer._runners["default-scheduler"]
+    runner = placer.runner_of(a_pod("any", **BY_NAME))
+    assert runner is not None
     plugin = runner.profile.plugins["GpuShare"]
     assert isinstance(plugin, GpuShare)
     devices: GpuDevices = plugin.devices

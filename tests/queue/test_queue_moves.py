@@ -338,16 +338,6 @@ def test_a_deleted_pod_is_gone_from_wherever_it_was() -> None:
     rig.end()
 
 
-def test_deleting_a_pod_in_flight_changes_nothing() -> None:
-    rig = Rig()
-    rig.add(pod := a_pending())
-    entry = rig.pop()
-    rig.queue.delete(pod)
-    assert rig.queue.is_in_flight(entry.uid)
-    rig.queue.done(entry.uid, placed=False)
-    assert rig.queue.check() == []
-
-
 @pytest.mark.parametrize("place", ["unschedulable", "backoff", "active"])
 def test_v137_5_2_5_deleted_pods_are_taken_off_the_gauge_wherever_they_are(place: str) -> None:
     rig = Rig()

@@ -1,6 +1,7 @@
 """Attempts for whole pod groups: all or nothing, and nothing is held by a group that does not go."""
 
 from collections import Counter
+from dataclasses import replace
 from random import Random
 from typing import Any, ClassVar
 
@@ -442,6 +443,35 @@ def test_a_bug_leaves_no_room_held() -> None:
     with pytest.raises(RuntimeError):
         world.scheduler.attempt()
     assert (world.held_milli(), world.core.cache.assumed_count) == ({"n1": 0}, 0)
+
+
+@pytest.mark.parametrize(("decides_on_all", "asked"), [(False, "ab"), (True, "abcd")])
+def test_members_that_are_decided_on_only_to_be_seen_change_nothing(decides_on_all: bool, asked: str) -> None:
+    """The trial ends at the second of four members, since two more would be too few."""
+    world = GangWorld()
+    world.core.options = replace(world.core.options, decides_on_all_members=decides_on_all)
+    world.node("n1", "1500m")
+    world.group(min_count=4)
+    decided: list[str] = []
+    deciding = world.core.deciding
+
+    def note(runner: Any, pod: Any, *more: Any) -> Any:
+        decided.append(pod.name)
+        return deciding(runner, pod, *more)
+
+    world.core.deciding = note
+    for name, cpu in zip("abcd", ("1", "1", "500m", "1"), strict=True):
+        world.driver.create(a_member(name, cpu=cpu))
+    world.driver.attempt_once()
+    world.core.deciding = deciding
+    world.settle()
+    ended = "minCount (4) cannot be satisfied: 1 scheduled, 2 remaining"
+    assert (decided, world.where(), world.held_milli()) == ([*asked], {}, {"n1": 0})
+    assert [world.said(name) for name in "abcd"] == [
+        f"pod group is unschedulable, {too_few(4, 1, 2)}",
+        NO_ROOM,
+        *[ended] * 2,
+    ]
 
 
 def test_a_group_that_was_scheduled_once_says_so_for_ever() -> None:

@@ -38,21 +38,19 @@ from virtual_elections import Contender, FakeApi, now_s, on_virtual_time
 # ---- settings
 
 
-@pytest.mark.parametrize("lock", ["endpoints", "configmaps", "endpointsleases", "configmapsleases"])
-def test_locks_of_the_past_are_refused_in_upstreams_words(lock: str) -> None:
+PAST = ("endpoints", "configmaps", "endpointsleases", "configmapsleases")
+
+
+@pytest.mark.parametrize(
+    ("lock", "why"),
+    [("chains", "Invalid lock-type chains"), *((lock, f"{lock} lock is removed, migrate to leases") for lock in PAST)],
+)
+def test_other_locks_than_leases_are_refused_in_upstreams_words(lock: str, why: str) -> None:
     config = default_configuration().leader_election
     config.resource_lock = lock
     with pytest.raises(ElectionError) as caught:
         elector_settings(config, "me", "s")
-    assert str(caught.value) == f"couldn't create resource lock: {lock} lock is removed, migrate to leases"
-
-
-def test_a_lock_that_is_none_is_refused() -> None:
-    config = default_configuration().leader_election
-    config.resource_lock = "chains"
-    with pytest.raises(ElectionError) as caught:
-        elector_settings(config, "me", "s")
-    assert str(caught.value) == "couldn't create resource lock: Invalid lock-type chains"
+    assert str(caught.value) == f"couldn't create resource lock: {why}"
 
 
 def test_settings_have_the_lease_of_kube_scheduler_and_its_times() -> None:

@@ -225,10 +225,6 @@ def test_the_configuration_is_taken_over_and_checked() -> None:
     with pytest.raises(ElectionError) as caught:
         elector_settings(config, "me", "s")
     assert str(caught.value) == "couldn't create leader elector: leaseDuration must be greater than renewDeadline"
-    config.resource_lock = "endpoints"
-    with pytest.raises(ElectionError) as caught:
-        elector_settings(config, "me", "s")
-    assert str(caught.value) == "couldn't create resource lock: endpoints lock is removed, migrate to leases"
 
 
 def test_an_identity_is_the_host_and_something_unique() -> None:

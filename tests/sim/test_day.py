@@ -264,7 +264,7 @@ def test_nothing_is_kept_of_pods_that_are_gone() -> None:
     assert report.finished == 71 - len(report.preempted) < 71, "some are preempted"
     assert (day._stays, day._ends, report.placements) == ({}, [], {})
     assert report.placed_on() == {"n": 71}
-    assert not day._driver.pods() and not day.simulated.scheduler.pods
+    assert not day.simulated.driver.pods() and not day.simulated.scheduler.pods
 
 
 def test_arrivals_need_not_be_in_order() -> None:

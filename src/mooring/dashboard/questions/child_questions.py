@@ -71,11 +71,15 @@ class ChildProcess:
             await asyncio.sleep(_POLL_S)
         return status
 
-    async def end(self) -> None:
-        """Kill the process if it runs, and wait until it is gone."""
+    async def kill(self) -> None:
+        """Kill the process if it runs, and wait until it is gone. Reads of its pipes find their end."""
         if self.status is None:
             self._process.kill()
         await self.wait()
+
+    async def end(self) -> None:
+        """Kill the process, and close its pipes, which no task may read any more."""
+        await self.kill()
         for each in (self.stdin, self.stdout, self.stderr):
             with suppress(OSError):
                 each.close()
@@ -180,7 +184,7 @@ class ChildQuestions:
 
     async def close(self) -> None:
         for child in [*self._children]:
-            await child.end()
+            await child.kill()
 
     def _check(self, question: Question) -> None:
         """A question about an object that does not exist needs no process. Raises Refused (404).
