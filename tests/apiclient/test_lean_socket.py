@@ -1,9 +1,11 @@
 """Bytes over real sockets, plain and TLS, on both event loops: what arrives, what is kept back, and how a connection ends."""
 
 import asyncio
+import fcntl
 import os
 import socket
 import ssl
+import termios
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
@@ -26,11 +28,13 @@ class Heard:
 
     def __init__(self) -> None:
         self.data = b""
+        self.pieces = 0
         self.ends: list[Exception | None] = []
         self.end = asyncio.Event()
 
     def data_received(self, data: bytes) -> None:
         self.data += data
+        self.pieces += 1
 
     def connection_lost(self, error: Exception | None) -> None:
         self.ends.append(error)
@@ -59,6 +63,39 @@ def run(make_loop: Callable[[], asyncio.AbstractEventLoop], main: Coroutine[Any,
 
     with asyncio.Runner(loop_factory=make_loop) as runner:
         runner.run(within_time())
+
+
+@both_loops
+def test_records_that_have_arrived_are_handed_on_as_one_piece(tmp_path: Path, make_loop: Any) -> None:
+    """A record of TLS holds at most 16 KiB, so that these are three."""
+    sent = b"x" * 40_000
+
+    async def main() -> None:
+        arrived = asyncio.Event()
+
+        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await reader.readexactly(1)
+            writer.write(sent)
+            await writer.drain()
+            for _ in range(3):  # uvloop writes at the end of a turn
+                await asyncio.sleep(0)
+            while any(fcntl.ioctl(writer.get_extra_info("socket").fileno(), termios.TIOCOUTQ, bytes(4))):
+                await asyncio.sleep(0)
+            arrived.set()
+            await reader.read()
+
+        opened, heard = await opened_to(serve, tmp_path, is_tls=True)
+        opened.pause()
+        opened.write(b"?")
+        await arrived.wait()
+        opened.resume()
+        while not heard.data:
+            await asyncio.sleep(0)
+        assert (heard.data, heard.pieces) == (sent, 1)
+        opened.abort()
+        await heard.end.wait()
+
+    run(make_loop, main())
 
 
 @both_loops
