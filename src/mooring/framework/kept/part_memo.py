@@ -211,7 +211,10 @@ class KeptColumn:
             if self.values is not None:
                 self.values[rows] = 0
             return
-        self._make_room(int(answer.min()), int(answer.max()), height)
+        if answer.itemsize == 1:  # Hot: bytes are small, whichever they are
+            self._make_room(0, int(np.count_nonzero(answer)) and 1, height)
+        else:
+            self._make_room(int(answer.min()), int(answer.max()), height)
         if self.values is not None:
             self.values[rows] = answer
 
@@ -263,6 +266,9 @@ class PartOutcomes(msgspec.Struct, frozen=True, eq=False):
     """Plugins with any other answer than None or a skip: their place in the order, the plugin, and the answer."""
 
 
+_NOTHING_SAID = PartOutcomes()
+
+
 @lru_cache(maxsize=1024)
 def outcomes_of_skips(skipped: frozenset[str], unconcerned: frozenset[str]) -> PartOutcomes:
     return PartOutcomes(skipped, unconcerned)
@@ -272,6 +278,8 @@ def outcomes_of(
     skipped: frozenset[str], unconcerned: frozenset[str], others: tuple[tuple[int, Plugin, Any], ...]
 ) -> PartOutcomes:
     """Outcomes with these answers, interned where that is possible."""
+    if not skipped and not unconcerned and not others:  # Hot: as a rule the part of a new shape decides nothing
+        return _NOTHING_SAID
     return PartOutcomes(skipped, unconcerned, others) if others else outcomes_of_skips(skipped, unconcerned)
 
 
