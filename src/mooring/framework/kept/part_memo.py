@@ -6,7 +6,7 @@ A plugin declares with `@reads` which part of a pod's shape it looks at. What th
 their scores. All shapes with this part share it (memo.py puts the parts of a shape together).
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any
@@ -266,21 +266,24 @@ class PartOutcomes(msgspec.Struct, frozen=True, eq=False):
     """Plugins with any other answer than None or a skip: their place in the order, the plugin, and the answer."""
 
 
-_NOTHING_SAID = PartOutcomes()
-
-
 @lru_cache(maxsize=1024)
 def outcomes_of_skips(skipped: frozenset[str], unconcerned: frozenset[str]) -> PartOutcomes:
     return PartOutcomes(skipped, unconcerned)
 
 
+@lru_cache(maxsize=1024)
+def _of_skips_in_order(skipped: tuple[str, ...], unconcerned: tuple[str, ...]) -> PartOutcomes:
+    """Hot: a new shape has skips in an order that others had before, and no set is made of them."""
+    return outcomes_of_skips(frozenset(skipped), frozenset(unconcerned))
+
+
 def outcomes_of(
-    skipped: frozenset[str], unconcerned: frozenset[str], others: tuple[tuple[int, Plugin, Any], ...]
+    skipped: Collection[str], unconcerned: Collection[str], others: tuple[tuple[int, Plugin, Any], ...]
 ) -> PartOutcomes:
     """Outcomes with these answers, interned where that is possible."""
-    if not skipped and not unconcerned and not others:  # Hot: as a rule the part of a new shape decides nothing
-        return _NOTHING_SAID
-    return PartOutcomes(skipped, unconcerned, others) if others else outcomes_of_skips(skipped, unconcerned)
+    if others:
+        return PartOutcomes(frozenset(skipped), frozenset(unconcerned), others)
+    return _of_skips_in_order(tuple(skipped), tuple(unconcerned))
 
 
 KeptOfPart = dict[ShapePart, "PartMemo"]

@@ -397,7 +397,7 @@ class PrePoints:
         if unconcerned and point == "PreFilter":
             asked = self.runner.asked_if_concerned
             skipped += [name for name in unconcerned if name in asked]
-        return outcomes_of(frozenset(skipped), frozenset(unconcerned), tuple(others))
+        return outcomes_of(skipped, unconcerned, tuple(others))
 
     def _kind_of_pod(self) -> tuple[Any, ...]:
         """The properties of a pod, beside its shape, that SKIP_FOR_NOW may depend on: its labels and its controller."""
