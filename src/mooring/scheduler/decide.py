@@ -129,7 +129,8 @@ def deciding(
         ):
             return _place_promised(attempt, narrowing, promised, options)
         verdicts = _filter(attempt, narrowing) if begun is None else begun.verdicts
-        verdicts.objections.update(objections)
+        if objections:
+            verdicts.objections.update(objections)
         if interested is None and not options.keeps_details and _looks_at_all(attempt, options):
             best = attempt.best(verdicts, options.tie_break is lowest_name)
             if best is not None:

@@ -235,10 +235,11 @@ class FloatColumns:
         nodes, amounts = self.nodes, self.nodes.amounts
         there, taken = amounts.allocatable[:MAX_LINES, row].tolist(), amounts.requested[:MAX_LINES, row].tolist()
         scored, before = amounts.scored[:MAX_LINES, row].tolist(), self.held[:, row].tolist()
-        columns = zip(there, taken, scored, before, self.free_percent[:, row].tolist(), strict=True)
-        for place, (all_, some, counted, held_before, percent) in enumerate(columns):
+        percent = self.free_percent[:, row].tolist()
+        for place, all_ in enumerate(there):
+            some, counted = taken[place], scored[place]
             room = all_ - counted
-            if some == held_before and room * 100 == percent:
+            if some == before[place] and room * 100 == percent[place]:
                 continue
             self.held[place, row], self.free[FIRST_RESOURCE + place, row] = some, all_ - some
             self.free_percent[place, row] = room * 100

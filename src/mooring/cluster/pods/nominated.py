@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from mooring.cluster.columns.resource_amounts import MAX_SUM, Beyond, add_exactly
+from mooring.cluster.columns.resource_amounts import MAX_SUM, Beyond, Resources, Rows, add_exactly, cells
 from mooring.cluster.nodes.table import NodeTable
 from mooring.cluster.tallies.tallies import PodTallies
 from mooring.model.pod import Pod
@@ -38,6 +38,18 @@ class Crowd(NamedTuple):
     requested: NDArray[np.int64]
     """Resources x rows, in the places of the table."""
     pod_count: NDArray[np.int64]
+    load: "Load | None" = None
+    """The sums on all rows, where these are kept."""
+
+    def on(self, rows: Rows, resources: Resources, height: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The sums of these resources, and the number of pods, on these rows of a table with so many."""
+        if self.load is not None:  # Hot: zeros for all rows take 15 µs more at 5,000 nodes
+            return cells(self.load.requested, resources, rows), self.load.pod_count[rows]
+        requested = self.requested[resources]
+        promised = np.zeros((len(requested) + 1, height), np.int64)
+        promised[:-1, self.rows], promised[-1, self.rows] = requested, self.pod_count
+        promised = cells(promised, slice(None), rows)
+        return promised[:-1], promised[-1]
 
     def among(self, chosen: NDArray[np.bool_]) -> "Crowd":
         """Some of the rows."""
@@ -396,7 +408,7 @@ class Load:
     def crowd(self) -> Crowd:
         """The load on the rows that have nominated pods."""
         rows = (self.pod_count > 0).nonzero()[0]  # Hot: of integers, `nonzero` takes three times as long
-        return Crowd(rows, self.requested.take(rows, 1), self.pod_count[rows])
+        return Crowd(rows, self.requested.take(rows, 1), self.pod_count[rows], self)
 
     def without(self, pod: Pod, row: int, nodes: NodeTable) -> "Load":
         """A copy without one pod: the pod that asks must not leave room for itself."""

@@ -270,7 +270,7 @@ class Attempt(PrePoints):
     def score(self, rows: Rows, explain: bool = False) -> ScoreCard:
         """Score the nodes that passed: PreScore, Score, normalise, range check, weights."""
         feasible = FeasibleRows.of(rows, count_rows(self.context, rows))
-        return self._pre_score_and_score(feasible, partial(self._totals, explain=explain))
+        return self._pre_score_and_score(feasible, self._totals, explain)
 
     def best(self, verdicts: Verdicts, goes_by_name: bool = False) -> ScoreCard | MaskedTotals | BestOfGroups | None:
         """Score the nodes that passed, where only the best one is wanted; None: fewer than two passed, or a plugin of the
@@ -288,12 +288,12 @@ class Attempt(PrePoints):
         if feasible.count < 2:
             return None
         is_new = self._memo.pre_score_outcomes is None
-        return self._pre_score_and_score(feasible, partial(self._find_best, kept, goes_by_name, is_new))
+        return self._pre_score_and_score(feasible, self._find_best, kept, goes_by_name, is_new)
 
-    def _pre_score_and_score(self, feasible: FeasibleRows, score: Callable[[FeasibleRows], C]) -> C:
+    def _pre_score_and_score(self, feasible: FeasibleRows, score: Callable[..., C], *options: object) -> C:
         """Run both points of scoring. `score` sums the scores in one of two ways."""
         self._pre_score(feasible)
-        return score(feasible)
+        return score(feasible, *options)
 
     def _totals(self, feasible: FeasibleRows, explain: bool) -> ScoreCard:
         """Sum the weighted scores of the feasible rows. Kept scores are summed already; only other plugins are asked, but
@@ -337,7 +337,7 @@ class Attempt(PrePoints):
         return found
 
     def _find_best(
-        self, first: First | None, goes_by_name: bool, is_new: bool, feasible: FeasibleRows
+        self, feasible: FeasibleRows, first: First | None, goes_by_name: bool, is_new: bool
     ) -> ScoreCard | MaskedTotals | BestOfGroups:
         """Hot: where all asked scores give one number for all nodes, only what is kept tells nodes apart. `first` are the
         kept first rejections, if they alone decide which rows are feasible. Groups are for a shape that comes again: `is_new`

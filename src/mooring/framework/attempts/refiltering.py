@@ -155,19 +155,22 @@ def ask_again(attempt: Attempt, context: SchedulingContext, rows: RowArray) -> V
     first = np.full(len(rows), PASSED, np.int8)
     verdicts = Verdicts(first)
     for index, plugin in active_filters(attempt):
+        reads_nodes = attempt.runner.filter_reads[index] <= Reads.NODE
+        kept = attempt.kept_codes(index) if reads_nodes else None
+        if reads_nodes and kept is None:
+            continue
         still_in = first == PASSED
         if not still_in.any():
             break
-        if attempt.runner.filter_reads[index] <= Reads.NODE:
-            kept = attempt.kept_codes(index)
-            codes = None if kept is None else kept[rows] * still_in
+        if kept is not None:
+            codes = kept[rows] * still_in
         else:
-            asked = rows if still_in.all() else rows[still_in]
-            answer = ask_filter(plugin, context, asked)
-            codes = None if answer is None else np.zeros(len(rows), np.int64)
-            if codes is not None:
-                codes[still_in] = answer
-        if codes is not None and codes.any():
+            answer = ask_filter(plugin, context, rows if still_in.all() else rows[still_in])
+            if answer is None:
+                continue
+            codes = np.zeros(len(rows), np.int64)
+            codes[still_in] = answer
+        if codes.any():
             verdicts.codes[index] = codes
             first[codes != 0] = index
     return verdicts

@@ -47,13 +47,13 @@ class MeasuredAttempt(Attempt):
             caller.filtered(self._no_filter, verdicts.first, self.context.nodes.alive_count)
         return verdicts
 
-    def _pre_score_and_score(self, feasible: FeasibleRows, score: Callable[[FeasibleRows], C]) -> C:
+    def _pre_score_and_score(self, feasible: FeasibleRows, score: Callable[..., C], *options: object) -> C:
         caller, point, status = self.context.caller, "PreScore", ERROR
         began_ns = caller.began()
         try:
             self._pre_score(feasible)
             began_ns, point = caller.ended("PreScore", SUCCESS, began_ns), "Score"
-            card = score(feasible)
+            card = score(feasible, *options)
             status = SUCCESS
         finally:
             caller.ended(point, status, began_ns)

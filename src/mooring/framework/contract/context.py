@@ -33,6 +33,8 @@ DEVICE_TOTALS = "mooring/device-totals"
 """In the state: a function of an extended resource and rows that returns how many devices serve it there, and how many of
 these are taken; None where no device class serves it."""
 
+_REQUESTS = PodPart.REQUESTS  # Hot: as in shape.py
+
 
 class CycleState:
     """Data that plugins pass from one extension point of an attempt to the next, each plugin under its own key. A new attempt
@@ -176,7 +178,7 @@ class SchedulingContext:
 
         Versions are below 0, because those of `of_shape` and `of_nodes` are not.
         """
-        values, version = self._kept.values[PodPart.REQUESTS], -1 - self.nodes.amounts.resources_version
+        values, version = self._kept.values[_REQUESTS], -1 - self.nodes.amounts.resources_version
         kept = values.kept.get(key)
         if kept is not None and kept[0] == version:
             value: T = kept[1]

@@ -14,8 +14,8 @@ from mooring.model.shape import PodPart, PodShape
 MemoKey = tuple[str, "ref[PodShape]"]
 """The name of a profile and a shape."""
 
-_KeptOfParts = tuple[list[PodPart], list[KeptOfPart]]
-"""Parts of shapes, and what is kept for each."""
+_QuestionsOfPart = tuple[PodPart, KeptOfPart, PartQuestions]
+"""A part of shapes, what is kept for it, and the questions about it."""
 
 DEFAULT_LIMIT_BYTES = 32 << 20
 """At 5,000 nodes a shape takes some 20 KB, so more than a thousand templates fit in."""
@@ -56,7 +56,7 @@ class KeptAnswers:
         self.byte_count = ByteCount()
         self._parts: dict[object, KeptOfPart] = defaultdict(dict)
         """By owner of the questions: profiles with the same ones share the answers."""
-        self._by_questions: dict[tuple[PartQuestions, ...], _KeptOfParts] = {}
+        self._by_questions: dict[tuple[PartQuestions, ...], list[_QuestionsOfPart]] = {}
         """Kept memos by the questions of a profile about the parts of shapes. Hot: with this, the owners are looked up
         once."""
         self._new: OrderedDict[MemoKey, ShapeMemo] = OrderedDict()
@@ -117,26 +117,22 @@ class KeptAnswers:
         return memo
 
     def _parts_of(self, profile: PreparedProfile, shape: PodShape) -> tuple[PartMemo, ...]:
-        """Return the memos of the parts of a shape. Other shapes with an equal part share the memo of this part.
-
-        Hot: of a new shape most parts are known from other shapes, and are found without a loop.
-        """
-        names, kept = self._by_questions.get(profile.parts) or self._enter(profile)
-        parts = list(map(shape.parts().__getitem__, names))
-        found: list[Any] = list(map(dict.get, kept, parts))
-        while None in found:
-            new = found.index(None)
-            memo = PartMemo(profile.parts[new], self.byte_count, kept[new], parts[new])
-            found[new] = kept[new][parts[new]] = memo
-        for memo in found:
+        """Return the memos of the parts of a shape. Other shapes with an equal part share the memo of this part."""
+        found, shape_parts = [], shape.parts()
+        for part, kept, questions in self._by_questions.get(profile.parts) or self._enter(profile):
+            shape_part = shape_parts[part]
+            memo = kept.get(shape_part)
+            if memo is None:
+                memo = kept[shape_part] = PartMemo(questions, self.byte_count, kept, shape_part)
             memo.users += 1
+            found.append(memo)
         return tuple(found)
 
-    def _enter(self, profile: PreparedProfile) -> _KeptOfParts:
+    def _enter(self, profile: PreparedProfile) -> "list[_QuestionsOfPart]":
         """Find what is kept for the parts that a profile has questions about."""
-        found = [each.part for each in profile.parts], [self._parts[each.owner] for each in profile.parts]
-        self._by_questions[profile.parts] = found
-        return found
+        kept = [(each.part, self._parts[each.owner], each) for each in profile.parts]
+        self._by_questions[profile.parts] = kept
+        return kept
 
     @property
     def memo_count(self) -> int:

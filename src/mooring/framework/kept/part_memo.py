@@ -6,7 +6,7 @@ A plugin declares with `@reads` which part of a pod's shape it looks at. What th
 their scores. All shapes with this part share it (memo.py puts the parts of a shape together).
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any
@@ -211,7 +211,10 @@ class KeptColumn:
             if self.values is not None:
                 self.values[rows] = 0
             return
-        self._make_room(int(answer.min()), int(answer.max()), height)
+        if answer.itemsize == 1:  # Hot: bytes are small, whichever they are
+            self._make_room(0, int(np.count_nonzero(answer)) and 1, height)
+        else:
+            self._make_room(int(answer.min()), int(answer.max()), height)
         if self.values is not None:
             self.values[rows] = answer
 
@@ -268,11 +271,19 @@ def outcomes_of_skips(skipped: frozenset[str], unconcerned: frozenset[str]) -> P
     return PartOutcomes(skipped, unconcerned)
 
 
+@lru_cache(maxsize=1024)
+def _of_skips_in_order(skipped: tuple[str, ...], unconcerned: tuple[str, ...]) -> PartOutcomes:
+    """Hot: a new shape has skips in an order that others had before, and no set is made of them."""
+    return outcomes_of_skips(frozenset(skipped), frozenset(unconcerned))
+
+
 def outcomes_of(
-    skipped: frozenset[str], unconcerned: frozenset[str], others: tuple[tuple[int, Plugin, Any], ...]
+    skipped: Collection[str], unconcerned: Collection[str], others: tuple[tuple[int, Plugin, Any], ...]
 ) -> PartOutcomes:
     """Outcomes with these answers, interned where that is possible."""
-    return PartOutcomes(skipped, unconcerned, others) if others else outcomes_of_skips(skipped, unconcerned)
+    if others:
+        return PartOutcomes(frozenset(skipped), frozenset(unconcerned), others)
+    return _of_skips_in_order(tuple(skipped), tuple(unconcerned))
 
 
 KeptOfPart = dict[ShapePart, "PartMemo"]

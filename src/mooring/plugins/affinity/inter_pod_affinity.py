@@ -85,6 +85,8 @@ _REJECTIONS = {
 }
 
 
+_POD_TERMS = PodPart.POD_TERMS  # Hot: as in shape.py
+
 _FEW = 24
 """Largest number of scores that are normalized one by one, without arrays."""
 
@@ -259,7 +261,7 @@ class InterPodAffinity(PreFilterExtensions, FilterPlugin, PreScorePlugin, ScoreB
         on their labels."""
         namespaces = context.cluster.versions[Namespace]
         key = (self.name, "own", context.pod.namespace, namespaces)
-        return context.of_shape(key, lambda: resolve_terms(context), PodPart.POD_TERMS)
+        return context.of_shape(key, lambda: resolve_terms(context), _POD_TERMS)
 
 
 def _by_row(column: LabelColumn, codes: NDArray[np.int8], rows: Rows, height: int) -> NDArray[np.int8] | None:

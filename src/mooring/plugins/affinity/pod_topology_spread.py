@@ -72,6 +72,7 @@ from mooring.plugins.affinity.spread_constraints import (
 from mooring.plugins.affinity.spread_counts import LABEL_MISSING, SkewChecks, counted_by
 from mooring.plugins.affinity.spread_scores import SoftScores, codes_of
 
+_SPREAD = PodPart.SPREAD  # Hot: as in shape.py
 _FEW = 24
 """Largest number of scores that are normalized one by one, without arrays."""
 
@@ -222,7 +223,7 @@ class PodTopologySpread(PreFilterExtensions, FilterPlugin, PreScorePlugin, Score
 
     def _constraints(self, context: SchedulingContext, action: str) -> Constraints:
         return self._find_constraints(
-            context.pod, context.cluster, action, lambda key, build: context.of_shape(key, build, PodPart.SPREAD)
+            context.pod, context.cluster, action, lambda key, build: context.of_shape(key, build, _SPREAD)
         )
 
     def _hard_constraints(self, pod: Pod, cluster: Cluster) -> Constraints:

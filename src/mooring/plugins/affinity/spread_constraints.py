@@ -81,7 +81,7 @@ _DOING = {
     HARD: "get constraints from pod: obtaining pod's hard",
     SOFT: "calculating preScoreState: obtaining pod's soft",
 }
-"""What upstream is doing where a selector cannot be read."""
+"""The step at which upstream fails where a selector cannot be read."""
 
 
 def own_constraints(pod: Pod, action: str) -> Constraints:

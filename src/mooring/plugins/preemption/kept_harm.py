@@ -70,11 +70,9 @@ def room_on(ranks: PodRanks, demand: ResourceDemand, crowd: Crowd | None, rows: 
     limits = allocatable - demand.amounts
     most_pods = nodes.allowed_pods[rows] - 1
     if crowd is not None:
-        promised = np.zeros((len(places) + 1, nodes.height), np.int64)
-        promised[:-1, crowd.rows], promised[-1, crowd.rows] = crowd.requested[resources], crowd.pod_count
-        promised = _of_rows(promised, rows)
-        limits -= promised[:-1]
-        most_pods -= promised[-1]
+        promised, pods = crowd.on(rows, resources, nodes.height)
+        limits -= promised
+        most_pods -= pods
     if demand.waived is not None:
         limits[demand.waived & (allocatable == 0)] = NO_LIMIT
     # Hot: to take rows of all resources together would copy all rows first.

@@ -178,13 +178,15 @@ class LeastHarm:
         beyond_sums = self._rows_beyond_sums()
         best: Choice | None = None
         most, number = self._pod.priority - 1, FIRST_ROWS
-        while int(lowest.min(initial=NO_POD)) <= most:
+        least = int(lowest.min(initial=NO_POD))
+        while least <= most:
             # Where no pod has to break a budget, a row with a lower pod may be better than the best so far.
-            rows = _lowest_rows(lowest, most, len(lowest) if best is not None and not best.harm[0] else number)
+            rows = _lowest_rows(lowest, least, most, len(lowest) if best is not None and not best.harm[0] else number)
             best, number = self._best_among(self.survey(rows, crowd), beyond_sums, best), number * MORE_ROWS
             lowest[rows] = NO_POD
             if best is not None and not best.harm[0]:
                 most = best.harm[1]
+            least = int(lowest.min()) if least < most else NO_POD
         return best
 
     def _best_among(self, survey: Survey, beyond_sums: Flags | None, best: Choice | None) -> Choice | None:
@@ -263,6 +265,8 @@ class LeastHarm:
     def _best_beyond_sums(self, survey: Survey, beyond_sums: Flags, best: Choice | None) -> Choice | None:
         """Try the rows beyond sums one by one, as long as one of them may be better than the best so far."""
         places = np.flatnonzero(survey.can_fit & beyond_sums[survey.rows])
+        if not len(places):
+            return best
         rows = survey.rows[places]
         least = self.least_harm(survey.room.part(places), survey.first[places], rows)
         # The last key of lexsort is the first to sort by.
@@ -338,9 +342,10 @@ class LeastHarm:
         return dict(zip(left.tolist(), harms, strict=True))
 
 
-def _lowest_rows(lowest: Ints, most: int, number: int) -> RowArray:
-    """The rows with the lowest priorities, up to `most`: so many of them, and all that are equal to the last of these."""
-    rows = np.flatnonzero(lowest == lowest.min())
+def _lowest_rows(lowest: Ints, least: int, most: int, number: int) -> RowArray:
+    """The rows with the lowest priorities, from `least` up to `most`: so many of them, and all that are equal to the last of
+    these."""
+    rows = np.flatnonzero(lowest == least)
     if len(rows) >= number:
         return rows
     up_to = most if number >= len(lowest) else min(most, int(np.partition(lowest, number - 1)[number - 1]))
