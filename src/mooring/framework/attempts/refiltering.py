@@ -62,11 +62,7 @@ def is_batchable(attempt: Attempt) -> bool:
     it also matters which pod is asked about."""
     if attempt.context.nodes.amounts.huge_rows or attempt.context.is_resize:
         return False
-    reads = attempt.runner.filter_reads
-    for index, _ in active_filters(attempt):  # Hot: `all` takes half as long again
-        if reads[index] > Reads.TOTALS:
-            return False
-    return True
+    return all(attempt.runner.filter_reads[index] <= Reads.TOTALS for index, _ in active_filters(attempt))
 
 
 def rows_beyond_sums(attempt: Attempt, nominated: NominatedLoad) -> NDArray[np.bool_]:
