@@ -110,7 +110,7 @@ class LowerPodsAway:
         """Note the priorities of the pods on a row. Returns those that stay. On a row without a node no pod can leave.
 
         `known` has the priorities of members of groups, by group and own priority. Hot: to look for the groups above a pod
-        takes 2 µs.
+        takes 0.8 µs.
         """
         tree, limit = self._original.group_tree, self.priority
         staying, priorities = [], set()
