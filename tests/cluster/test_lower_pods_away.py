@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from build import a_node, a_pod
@@ -68,6 +68,7 @@ def carry_out(cluster: Cluster, change: tuple[Any, ...]) -> None:
                 nodes.remove_node(f"n{number}")
 
 
+@example([("place", 0, 0, 1, "a"), ("place", 1, 0, 3, "a")])  # a group that is not there
 @given(CHANGES)
 def test_the_fork_has_the_pods_that_a_plain_loop_leaves(changes: list[tuple[Any, ...]]) -> None:
     cluster = Cluster(GATES)

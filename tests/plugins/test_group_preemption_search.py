@@ -3,7 +3,7 @@
 from typing import Any
 
 import msgspec
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from build import a_node, a_pod
@@ -60,6 +60,7 @@ CHANGES = st.lists(
 )
 
 
+@example([("group", "a", "single", 1), ("place", 0, 0, 0, None, "a"), ("group", "a", "all", 3), ("no group", "a")])
 @given(CHANGES)
 def test_the_kept_order_is_that_of_a_plain_loop(changes: list[tuple[Any, ...]]) -> None:
     cluster = Cluster(GROUP_GATES)

@@ -51,7 +51,8 @@ class LowerPodsAway:
         self.priority = priority
         pods_on, here = self._original.nodes.pods_on, self.cluster.nodes.pods_on
         rows, self._unseen = {*self._unseen, *touched, *of_groups}.union(*moved), ()
-        staying = {row: self._enter(row, pods_on[row]) for row in rows}
+        known: dict[tuple[str | None, int], int] = {}
+        staying = {row: self._enter(row, pods_on[row], known) for row in rows}
         # All leave before any come: a pod may be on another row now.
         gone = [pod for row, pods in staying.items() for pod in _missing(here[row], pods)]
         if gone:
@@ -105,13 +106,22 @@ class LowerPodsAway:
         nodes.pods_on[row][:] = staying
         nodes.touches.note(row)
 
-    def _enter(self, row: int, pods: Sequence[Pod]) -> list[Pod]:
-        """Note the priorities of the pods on a row. Returns those that stay. On a row without a node no pod can leave."""
+    def _enter(self, row: int, pods: Sequence[Pod], known: dict[tuple[str | None, int], int]) -> list[Pod]:
+        """Note the priorities of the pods on a row. Returns those that stay. On a row without a node no pod can leave.
+
+        `known` has the priorities of members of groups, by group and own priority. Hot: to look for the groups above a pod
+        takes 0.8 µs.
+        """
         tree, limit = self._original.group_tree, self.priority
         staying, priorities = [], set()
         has_node = self._original.nodes.nodes[row] is not None
         for pod in pods:
-            priority = pod.priority if pod.spec.scheduling_group is None else tree.victim_priority(pod)
+            priority = pod.priority
+            if pod.spec.scheduling_group is not None:
+                key = pod.group_key, priority
+                if key not in known:
+                    known[key] = tree.victim_priority(pod)
+                priority = known[key]
             if has_node:
                 priorities.add(priority)
             if priority >= limit or not has_node:

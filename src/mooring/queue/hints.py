@@ -278,7 +278,7 @@ class Hints:
             return self.strategy_for(entity, observed)
         found = QueueingStrategy.SKIP
         for standing, members in entity.classes():
-            is_one_asked = self._is_one_asked(_traits(standing), observed.event)
+            is_one_asked = len(members) == 1 or self._is_one_asked(_traits(standing), observed.event)
             for entry in [next(iter(members.values()))] if is_one_asked else members.values():
                 worth = self.strategy_for(entry, observed, count=len(members) if is_one_asked else 1)
                 if worth is QueueingStrategy.IMMEDIATELY:

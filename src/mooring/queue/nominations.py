@@ -7,7 +7,11 @@ written that). The nomination ends when the pod is bound or deleted, or when an 
 from collections.abc import Callable
 
 from mooring.cluster.pods.nominated import NominatedLoad
-from mooring.model.pod import Pod
+from mooring.model.pod import Pod, SharedSpec
+from mooring.model.pod_spec import PodSpec, PodStatus
+
+_ASKS_FOR_NOTHING = SharedSpec(PodSpec())
+"""The spec of pods that are set aside. Hot: its shape is worked out once, and not for each of them."""
 
 Lookup = Callable[[str], Pod | None]
 """`namespace/name` of a pod -> the pod as the watch knows it now."""
@@ -60,7 +64,8 @@ class Nominations:
 
     def set_aside(self, pod: Pod) -> None:
         """Let a nominated pod count as one of priority 0 that asks for nothing, until it is added or counted again."""
-        self._promise(Pod(metadata=pod.metadata))
+        if pod.id in self.node_of_pod:
+            self._promise(_ASKS_FOR_NOTHING.pod(pod.metadata, "", PodStatus()))
 
     def count_again(self, pod: Pod) -> None:
         """End `set_aside` of a pod that is still nominated."""
@@ -69,7 +74,6 @@ class Nominations:
     def _promise(self, pod: Pod) -> None:
         node = self.node_of_pod.get(pod.id)
         if node is not None:
-            self._load.withdraw(pod.id)
             self._load.promise(pod, node)
 
     def update(self, old: Pod, new: Pod) -> None:

@@ -88,12 +88,14 @@ def kind_of_preemptor(group: AnyPodGroup | None) -> str:
     return "pod" if group is None else type(group).__name__.lower()
 
 
-def _note(core: Core, preemptor: Pod, node_name: str) -> str:
+def _record(core: Core, victim: Pod, preemptor: Pod, node_name: str, where: str = "") -> None:
     """The event about a victim, in upstream's words."""
     group = preempting_group(core, preemptor)
     if group is None:
-        return f"Preempted by pod {preemptor.uid} on node {node_name}"
-    return f"Preempted by {kind_of_preemptor(group)} {group.uid} on node {WHOLE_CLUSTER}"
+        note = f"Preempted by pod {preemptor.uid} on node {node_name}{where}"
+    else:
+        note = f"Preempted by {kind_of_preemptor(group)} {group.uid} on node {WHOLE_CLUSTER}{where}"
+    core.outbox.append(Record(victim, "Normal", "Preempted", "Preempting", note, group))
 
 
 def evicted(core: Core, answer: EvictionAnswered) -> None:
@@ -102,8 +104,7 @@ def evicted(core: Core, answer: EvictionAnswered) -> None:
     if answer.fault is None and answer.was_there:
         core.observer.victim_evicted(victim)
         # Members of a group that leave as one may be on other nodes than the one that the preemptor gets.
-        note = _note(core, preemptor, core.cluster.nominated.node_of(preemptor.id) or victim.spec.node_name)
-        core.outbox.append(Record(victim, "Normal", "Preempted", "Preempting", note, preempting_group(core, preemptor)))
+        _record(core, victim, preemptor, core.cluster.nominated.node_of(preemptor.id) or victim.spec.node_name)
     eviction = core.evictions.by_preemptor.get(preemptor.id)
     if eviction is not None:
         eviction.has_failed = eviction.has_failed or answer.fault is not None
@@ -149,8 +150,7 @@ def _stop_waiting(core: Core, victim: Pod, preemptor: Pod, node_name: str) -> bo
     waiting = core.services.waiting.get(victim.id)
     if not (stop(core, victim.id, _WAITS) if waiting is None else waiting.preempt(_WAITS, "preempted")):
         return False
-    note = f"{_note(core, preemptor, node_name)} (in kube-scheduler memory)."
-    core.outbox.append(Record(victim, "Normal", "Preempted", "Preempting", note, preempting_group(core, preemptor)))
+    _record(core, victim, preemptor, node_name, " (in kube-scheduler memory).")
     return True
 
 

@@ -206,7 +206,8 @@ class Attempt(PrePoints):
         """
         if not self._is_prepared:
             raise RuntimeError("a what-if asks for filters of an attempt whose PreFilter did not run to its end")
-        left = self.runner.filters_without(self._no_filter)
+        known = self._memo.pre_filter_outcomes
+        left = self.runner.filters_without(self._no_filter if known is None else self._no_filter | known.unasked)
         return [
             (index, plugin) for index, plugin, asks in left if not asks or concerns(plugin, self.context, filtering)
         ]

@@ -71,9 +71,13 @@ def _rejection_alone(attempt: Attempt, row: int, nominated: NominatedLoad) -> tu
     rejection = rejection_of_row(attempt, context, row)
     if rejection is not None:
         return rejection
-    crowd = nominated.crowd_on([row], context.pod.priority, context.pod.id) if nominated else None
-    if crowd is None:
+    sums = nominated.sums_on(row, context.pod.priority, context.pod.id) if nominated else None
+    if sums is None:
         return None
+    if is_batchable(attempt):  # Hot: members of groups that have made room are asked about one row each
+        return _rejection_beside(attempt, row, *sums)
+    crowd = nominated.crowd_on([row], context.pod.priority, context.pod.id)
+    assert crowd is not None, "pods are nominated there"
     verdicts = verdicts_with(attempt, crowd, nominated)
     first = int(verdicts.first[0])
     return None if first == PASSED else (first, int(verdicts.codes[first][0]))

@@ -46,6 +46,8 @@ class ShapeOutcomes(msgspec.Struct, frozen=True):
 
     skipped: frozenset[str]
     """Plugins that are known to skip."""
+    unasked: frozenset[str]
+    """These, and the plugins of the next point that do not concern pods of this shape, as far as one part of it shows."""
     answers: tuple[tuple[Any, PodPart, Any], ...]
     """The other plugins that may say something, the part of the shape that they go by, and what they say, or ASK."""
     asked_next: tuple[tuple[int, Any], ...]
@@ -111,6 +113,7 @@ class OutcomeBook:
         kept = [place for place, questions in enumerate(self._parts) if questions.has_say(self.point, skipped)]
         return ShapeOutcomes(
             skipped,
+            unasked,
             tuple(answer[1:] for answer in answers),
             tuple((index, plugin) for index, plugin in self._asked_next if plugin.name not in unasked),
             tuple(kept),

@@ -184,6 +184,8 @@ KeptKey = tuple["ref[PodShape]", int]
 DRY_RUNS = 16
 """For how many shapes and priorities the outcome is kept: a dry run has arrays of pods x nodes, so there are few of them.
 """
+_POD_WAITS = final("waiting for the preemption for this pod to be finished")
+_GROUP_WAITS = final("waiting for the preemption for this pod group to be finished")
 _NOT_HELPFUL = "Preemption is not helpful for scheduling"
 _NO_PODS = EventKeys(lambda pod: (), lambda change: (), by_group=True)
 """Hot: without it the hint was asked about each member of a gated group for each victim that left."""
@@ -223,10 +225,10 @@ class DefaultPreemption(PreEnqueuePlugin, PostFilterPlugin, PodGroupPostFilterPl
             return None
         if not self._preempts_as_group(pod):
             is_evicting = pod.id in self._evicting
-            return final("waiting for the preemption for this pod to be finished") if is_evicting else None
+            return _POD_WAITS if is_evicting else None
         group = self._group_id(pod)
         if group is not None and group in self._evicting.values():
-            return final("waiting for the preemption for this pod group to be finished")
+            return _GROUP_WAITS
         return None
 
     def _preempts_as_group(self, pod: Pod) -> bool:

@@ -133,6 +133,8 @@ class VictimOrder:
         self._wholes: dict[GroupName, Entry] = {}
         self._seen: dict[str, Standing] = {}
         """The PodGroups that pods on nodes name, as they stood."""
+        self._fresh: dict[str, Standing] = {}
+        """Those that were looked at in this refresh. Hot: the pods of a group ask one after another, 1.5 µs each."""
         self._groups_position = 0
         self._member_rows: set[int] = set()
 
@@ -143,6 +145,7 @@ class VictimOrder:
 
     def refresh(self) -> None:
         """Bring the order up to date with the cluster."""
+        self._fresh.clear()
         touched = self._news.news()
         changed_groups = self.cluster.group_changes.since(self._groups_position)
         self._groups_position = self.cluster.group_changes.end
@@ -261,7 +264,9 @@ class VictimOrder:
             key = pod.group_key
             if key is not None:
                 self._member_rows.add(row)
-                name, of_group = self._seen[key] = self._standing(pod)
+                if key not in self._fresh:
+                    self._fresh[key] = self._seen[key] = self._standing(pod)
+                name, of_group = self._fresh[key]
                 priority = priority if of_group is None else of_group
                 if name is not None:
                     groups.add(name)

@@ -16,7 +16,6 @@ from functools import cached_property
 import msgspec
 import numpy as np
 
-from mooring.cluster.columns.kernels import Ints
 from mooring.cluster.columns.resource_amounts import places_of
 from mooring.cluster.nodes.table import NodeTable
 from mooring.framework.attempts.attempt import PodRejected
@@ -103,6 +102,8 @@ def spare_room(attempt: GroupAttempt, by_row: Mapping[int, Sequence[Member]]) ->
     demands = _demands(attempt, [member for members in by_row.values() for member in members])
     if demands is None or nodes.amounts.huge_rows:
         return None
+    amounts = nodes.amounts
+    lines = {shape: [_lines(each, len(amounts.requested)) for each in found] for shape, found in demands.items()}
     spare: dict[int, Amounts] = {}
     pods: dict[int, int] = {}
     for row, members in by_row.items():
@@ -111,24 +112,33 @@ def spare_room(attempt: GroupAttempt, by_row: Mapping[int, Sequence[Member]]) ->
         taken = dict(taken)
         spare[row], pods[row] = {}, NO_LIMIT
         free_pods = int(nodes.allowed_pods[row] - nodes.pod_count[row]) - count
+        allocatable, requested = amounts.allocatable[:, row].tolist(), amounts.requested[:, row].tolist()
         for before, member in enumerate(members):
-            for demand in demands[id(member.entry.pod.shape)]:
+            for compared in lines[id(member.entry.pod.shape)]:
                 pods[row] = free_pods - before - 1
-                _leave(spare[row], demand, nodes.amounts.allocatable[:, row], nodes.amounts.requested[:, row], taken)
-            for place, amount in _held(member.entry.pod, nodes.amounts.resource_book).items():
+                _leave(spare[row], compared, allocatable, requested, taken)
+            for place, amount in _held(member.entry.pod, amounts.resource_book).items():
                 taken[place] = taken.get(place, 0) + amount
     return SpareRoom(attempt, spare, pods)
 
 
-def _leave(spare: Amounts, demand: ResourceDemand, allocatable: Ints, requested: Ints, taken: Amounts) -> None:
-    """Lower what is spare on a row to what this demand leaves there."""
-    waived = None if demand.waived is None else demand.waived[:, 0].tolist()
-    places = places_of(demand.resources, len(allocatable))
-    for i, (place, amount) in enumerate(zip(places, demand.amounts[:, 0].tolist(), strict=True)):
-        there = int(allocatable[place])
-        if waived is not None and waived[i] and not there:
+Lines = list[tuple[int, int, bool]]
+"""A demand in plain numbers: the place of each resource, the amount, and whether nodes without it are passed over."""
+
+
+def _lines(demand: ResourceDemand, count: int) -> Lines:
+    amounts = demand.amounts[:, 0].tolist()
+    waived = [False] * len(amounts) if demand.waived is None else demand.waived[:, 0].tolist()
+    return [*zip(places_of(demand.resources, count), amounts, waived, strict=True)]
+
+
+def _leave(spare: Amounts, lines: Lines, allocatable: list[int], requested: list[int], taken: Amounts) -> None:
+    """Lower what is spare on a row to what a demand leaves there."""
+    for place, amount, is_waived in lines:
+        there = allocatable[place]
+        if is_waived and not there:
             continue
-        left = there - int(requested[place]) - taken.get(place, 0) - amount
+        left = there - requested[place] - taken.get(place, 0) - amount
         spare[place] = min(spare.get(place, left), left)
 
 
