@@ -241,6 +241,34 @@ def test_a_plan_holds_in_every_order_of_few_pods(at_once: bool) -> None:
     assert answer.cost == (2.0 if not at_once else 4.0)
 
 
+def test_small_nodes_come_first_where_all_nodes_at_once_do_not_hold() -> None:
+    """All 10 orders are simulated, with the nodes of a step together and one by one. If all 5 nodes come at once, small pods
+    may take large nodes; if the small nodes come first, each gets a small pod, and the large pods wait for the others."""
+    loaded = patient(
+        load([*(a_pod(f"p{i}", "2", "0") for i in range(3)), *(a_pod(f"large{i}", "4", "0") for i in range(2))])
+    )
+    answer = plan(loaded, [an_offer("2"), an_offer("4", 2.1)])
+    small, large = steps_of(answer)
+    assert ([(each.offer.name, each.count) for each in answer.added], answer.cost) == ([("m2", 3), ("m4", 2)], 7.2)
+    pods = [item for item in loaded.objects if isinstance(item, Pod)]
+    orders = [*{tuple(pod.shape.request["cpu"] for pod in each): each for each in permutations(pods)}.values()]
+    assert len(orders) == 10
+    one_by_one = [[item] for step in (small, large) for item in step]
+    assert not any(pending_after(loaded, order, (small, large), 0) for order in orders)
+    assert not any(pending_after(loaded, order, one_by_one, 0) for order in orders)
+    assert any(pending_after(loaded, order, [[*small, *large]], 0) for order in orders)
+
+
+@pytest.mark.parametrize("seed", [12, 41])
+def test_many_nodes_come_in_few_steps(seed: int) -> None:
+    """52 nodes and 56, which hold in two steps: in orders that the plan has not seen as well."""
+    case = a_case(seed)
+    loaded = load(case.objects)
+    answer = plan(loaded, case.offers)
+    assert (answer.steps, answer.pending) == (2, {})
+    assert [left_in_order(loaded, answer, number, number % 2 == 0) for number in range(1000, 1004)] == [0, 0, 0, 0]
+
+
 def test_pods_that_fit_on_present_nodes_may_change_places() -> None:
     """The node takes a large pod or two small ones: whatever it takes, the others need room."""
     pods = [a_pod("a", "2"), a_pod("b", "2"), a_pod("c", "4")]
