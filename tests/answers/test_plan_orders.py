@@ -280,6 +280,25 @@ def test_pods_that_fit_on_present_nodes_may_change_places() -> None:
     assert (answer.placed_now, answer.orders_held) == (2, answer.orders)
 
 
+def test_nodes_are_added_for_pods_whose_room_on_a_present_node_others_take(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By hand: the present node takes both pods of 2 CPUs, and one new node the pod of 3; or the present node takes that one,
+    and two new nodes of 3 CPUs take a pod each. All orders are simulated. As for many pods, one proposal is repaired."""
+    monkeypatch.setattr("mooring.answers.plan.holding.FEW_PODS", 0)
+    zone = "topology.kubernetes.io/zone"
+    rule = {"maxSkew": 9, "topologyKey": zone, "whenUnsatisfiable": "DoNotSchedule"}
+    spread = [{**rule, "labelSelector": {"matchLabels": {"app": "web"}}}]
+    web = [a_pod(f"p{i}", "2", "0", labels={"app": "web"}, topologySpreadConstraints=spread) for i in range(2)]
+    present = {**a_node("present", "4"), "metadata": {"name": "present", "labels": {zone: "a"}}}
+    offer = {"name": "m3", "price": 1.0, "node": {**a_node("template", "3"), "metadata": {"labels": {zone: "a"}}}}
+    loaded = patient(load([present, *web, a_pod("large", "3", "0")]))
+    answer = plan(loaded, [offer], at_once=True)
+    assert (answer.cost, answer.orders_held) == (2.0, answer.orders)
+    (nodes,) = steps_of(answer)
+    orders = [*permutations([item for item in loaded.objects if isinstance(item, Pod)])]
+    assert not any(pending_after(loaded, order, [nodes], 0) for order in orders)
+    assert any(pending_after(loaded, order, [nodes[:1]], 0) for order in orders)
+
+
 def simulated_left(objects: list[Written], count: int) -> int:
     """How many of so many pending pods a simulation leaves pending if all nodes are there from the start."""
     return count - sum("node" in each for each in mooring.load(objects).simulate().to_dict()["pods"])

@@ -201,11 +201,15 @@ class HoldingSearch:
         return sum(number * free[at] / most[at] for number, free in zip(nodes, offers, strict=True) for at in most)
 
     def _more(self, counts: Additions, left: LeftPods) -> Additions | None:
-        """The nodes that a program adds for pods that are left; None if it adds none."""
+        """The nodes that a program adds for pods that are left; None if it adds none. Where it has the pods on present nodes,
+        these refused them: others took the room."""
         limits = [limit - count for limit, count in zip(self._demand.limits, counts, strict=True)]
         demand = self._demand.after(left.domains)
-        solution = solve(demand, demand.counts(left.pods), limits)
-        return solution.nodes if solution is not None and any(solution.nodes) else None
+        for each in (demand, demand.without_room()):
+            solution = solve(each, each.counts(left.pods), limits)
+            if solution is not None and any(solution.nodes):
+                return solution.nodes
+        return None
 
     def _single(self, counts: Additions) -> Steps:
         """The nodes one by one."""
