@@ -190,8 +190,9 @@ class HoldingSearch:
         yield from (steps, single, single[::-1], self._smallest_first(steps))
 
     def _smallest_first(self, steps: Steps) -> Steps:
-        """The nodes of the steps one by one. Small pods fill the small nodes, and those that are left for the large ones are
-        more alike, so that large ones can come together: 56 nodes of a plan came in 2 steps so, as found in 55."""
+        """The nodes of the steps one by one, those with the least room first. Small pods fill the small nodes, and those that
+        are left for the large ones are more alike, so that more of these can come together: 56 nodes of a plan came in 2
+        steps so, and in 55 as they were found."""
         return tuple(sorted((one for step in steps for one in self._single(step)), key=self._room))
 
     def _room(self, nodes: Additions) -> float:
