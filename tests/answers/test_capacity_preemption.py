@@ -236,6 +236,16 @@ def test_a_disruption_budget_does_not_protect_a_pod_that_is_being_deleted() -> N
 
 
 @pytest.mark.parametrize("size", [None, 2], ids=["single pods", "a gang"])
+def test_without_the_option_a_pod_that_is_being_deleted_is_none_that_could_be_evicted(size: int | None) -> None:
+    # By hand: of two pods of lower priority one could be evicted, and without it none.
+    nodes, old = [a_node("n1"), a_node("n2")], ending(a_pod("old", "3", node="n1"))
+    both = load([*nodes, old, a_pod("low", "3", node="n2", priority=1)], feature_gates=GROUP_GATES)
+    web = a_pod("web", "2", priority=5)
+    assert counted(both, web, gang=size).summary()[1] == SENTENCE.format("1 pod on nodes has")
+    assert counted(load([*nodes, old], feature_gates=GROUP_GATES), web, gang=size).preempted is None
+
+
+@pytest.mark.parametrize("size", [None, 2], ids=["single pods", "a gang"])
 @pytest.mark.parametrize("spec", [{"priority": 0}, {"priority": 5, "preemptionPolicy": "Never"}])
 def test_a_pod_that_may_not_preempt_is_not_nominated_to_room_that_is_freed(spec: Written, size: int | None) -> None:
     there = load([a_node("n1"), ending(a_pod("old", "3", node="n1"))], feature_gates=GROUP_GATES)

@@ -241,6 +241,34 @@ def test_a_plan_holds_in_every_order_of_few_pods(at_once: bool) -> None:
     assert answer.cost == (2.0 if not at_once else 4.0)
 
 
+def test_small_nodes_come_first_where_all_nodes_at_once_do_not_hold() -> None:
+    """All 10 orders are simulated, with the nodes of a step together and one by one. If all 5 nodes come at once, small pods
+    may take large nodes; if the small nodes come first, each gets a small pod, and the large pods wait for the others."""
+    loaded = patient(
+        load([*(a_pod(f"p{i}", "2", "0") for i in range(3)), *(a_pod(f"large{i}", "4", "0") for i in range(2))])
+    )
+    answer = plan(loaded, [an_offer("2"), an_offer("4", 2.1)])
+    small, large = steps_of(answer)
+    assert ([(each.offer.name, each.count) for each in answer.added], answer.cost) == ([("m2", 3), ("m4", 2)], 7.2)
+    pods = [item for item in loaded.objects if isinstance(item, Pod)]
+    orders = [*{tuple(pod.shape.request["cpu"] for pod in each): each for each in permutations(pods)}.values()]
+    assert len(orders) == 10
+    one_by_one = [[item] for step in (small, large) for item in step]
+    assert not any(pending_after(loaded, order, (small, large), 0) for order in orders)
+    assert not any(pending_after(loaded, order, one_by_one, 0) for order in orders)
+    assert any(pending_after(loaded, order, [[*small, *large]], 0) for order in orders)
+
+
+@pytest.mark.parametrize("seed", [12, 41])
+def test_many_nodes_come_in_few_steps(seed: int) -> None:
+    """52 nodes and 56, which hold in two steps: in orders that the plan has not seen as well."""
+    case = a_case(seed)
+    loaded = load(case.objects)
+    answer = plan(loaded, case.offers)
+    assert (answer.steps, answer.pending) == (2, {})
+    assert [left_in_order(loaded, answer, number, number % 2 == 0) for number in range(1000, 1004)] == [0, 0, 0, 0]
+
+
 def test_pods_that_fit_on_present_nodes_may_change_places() -> None:
     """The node takes a large pod or two small ones: whatever it takes, the others need room."""
     pods = [a_pod("a", "2"), a_pod("b", "2"), a_pod("c", "4")]
@@ -250,6 +278,25 @@ def test_pods_that_fit_on_present_nodes_may_change_places() -> None:
     for order in permutations(written):
         assert pending_after(loaded, order, steps_of(answer), 1) == 0
     assert (answer.placed_now, answer.orders_held) == (2, answer.orders)
+
+
+def test_nodes_are_added_for_pods_whose_room_on_a_present_node_others_take(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By hand: the present node takes both pods of 2 CPUs, and one new node the pod of 3; or the present node takes that one,
+    and two new nodes of 3 CPUs take a pod each. All orders are simulated. As for many pods, one proposal is repaired."""
+    monkeypatch.setattr("mooring.answers.plan.holding.FEW_PODS", 0)
+    zone = "topology.kubernetes.io/zone"
+    rule = {"maxSkew": 9, "topologyKey": zone, "whenUnsatisfiable": "DoNotSchedule"}
+    spread = [{**rule, "labelSelector": {"matchLabels": {"app": "web"}}}]
+    web = [a_pod(f"p{i}", "2", "0", labels={"app": "web"}, topologySpreadConstraints=spread) for i in range(2)]
+    present = {**a_node("present", "4"), "metadata": {"name": "present", "labels": {zone: "a"}}}
+    offer = {"name": "m3", "price": 1.0, "node": {**a_node("template", "3"), "metadata": {"labels": {zone: "a"}}}}
+    loaded = patient(load([present, *web, a_pod("large", "3", "0")]))
+    answer = plan(loaded, [offer], at_once=True)
+    assert (answer.cost, answer.orders_held) == (2.0, answer.orders)
+    (nodes,) = steps_of(answer)
+    orders = [*permutations([item for item in loaded.objects if isinstance(item, Pod)])]
+    assert not any(pending_after(loaded, order, [nodes], 0) for order in orders)
+    assert any(pending_after(loaded, order, [nodes[:1]], 0) for order in orders)
 
 
 def simulated_left(objects: list[Written], count: int) -> int:

@@ -323,7 +323,7 @@ def capacity_of(
     """How many copies fit of kinds that were read already."""
     placer = CopyPlacer(loaded, [item for copies in kinds for item in copies.extras])
     limit = MOST_ONE_BY_ONE if most is None else most
-    preempted = Preempted(preempt, count_lower(placer, [copies.pod for copies in kinds]))
+    preempted = Preempted(preempt, count_lower(placer, [copies.pod for copies in kinds], preempt))
     if preempt and preempted.lower_priority:
         filling = _fill_by_preemption(placer, kinds, limit, RoomMaker(loaded, placer, preempted, most is None))
     else:

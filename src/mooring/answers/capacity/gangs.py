@@ -94,7 +94,8 @@ def fill_with_gangs(
 ) -> FilledWithGangs:
     """As many gangs as fit, at most `most` pods; with `preempt`, also those that fit if pods of lower priority leave."""
     spec = gang.declared.spec
-    lower = count_lower(CopyPlacer(loaded, copies.extras), [_preemptor(loaded, copies.pod, gang.declared)], True)
+    preemptor = _preemptor(loaded, copies.pod, gang.declared)
+    lower = count_lower(CopyPlacer(loaded, copies.extras), [preemptor], preempt, are_groups=True)
     preempted = Preempted(preempt, lower) if lower or preempt else None
     found = None
     if spec.scheduling_constraints is None and not spec.resource_claims and not (preempt and lower):

@@ -45,7 +45,8 @@ class PreemptionForm(Form, frozen=True):
     counted: bool
     """Whether pods that fit by preemption are counted. If not, the other numbers but lowerPriority are 0."""
     lower_priority: Count
-    """How many pods on nodes have a lower priority than a pod that is placed and may preempt."""
+    """How many pods on nodes have a lower priority than a pod that is placed and may preempt. Pods that are being deleted
+    already count only where preemption is counted."""
     fits: Count
     """How many of the pods that fit need victims."""
     victims: Sequence[CapacityVictim]
@@ -109,16 +110,18 @@ class Preempted:
         self.victims += [CapacityVictim(pod.key, pod.spec.node_name, pod.priority, preemptor) for pod in evicted]
 
 
-def count_lower(placer: CopyPlacer, preemptors: Sequence[Pod], are_groups: bool = False) -> int:
+def count_lower(placer: CopyPlacer, preemptors: Sequence[Pod], with_ending: bool, are_groups: bool = False) -> int:
     """How many pods on nodes have a lower priority than one of the preemptors; 0 if none of them may preempt.
 
+    `with_ending`: pods that are being deleted count: copies may wait for their room, though nobody evicts them.
     `are_groups`: the preemptors stand for pod groups.
     """
     priorities = [pod.priority for pod in preemptors if _may_preempt(placer, pod, are_groups)]
     if not priorities:
         return 0
     of_victim = placer.cluster.group_tree.victim_priority
-    return sum(of_victim(pod) < max(priorities) for pod in placer.cluster.nodes.pods())
+    there = (pod for pod in placer.cluster.nodes.pods() if with_ending or not pod.is_terminating)
+    return sum(of_victim(pod) < max(priorities) for pod in there)
 
 
 def _may_preempt(placer: CopyPlacer, pod: Pod, is_group: bool) -> bool:

@@ -195,6 +195,10 @@ class NodeDemand:
         ]
         return replace(self, kinds=kinds)
 
+    def without_room(self) -> "NodeDemand":
+        """The demand if the present nodes are full."""
+        return replace(self, kinds=[replace(kind, room={}) for kind in self.kinds])
+
     def counts(self, pods: Sequence[Pod] | None = None) -> list[int]:
         """How many pods there are of each kind; of `pods`, if given."""
         if pods is None:
