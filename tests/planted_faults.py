@@ -245,6 +245,13 @@ def _room_of_nominated_off(cluster: CheckedCluster) -> None:
     cluster.scheduler.nominated._columns._requested[0, 0] -= 1000
 
 
+def _kept_sum_of_nominated_off(cluster: CheckedCluster) -> None:
+    cluster.core.queue.nominations.add(cluster.find("big"), "n1")
+    kept = cluster.scheduler.nominated.crowd_from(0).load
+    assert kept is not None
+    kept.requested[0, cluster.scheduler.cluster.nodes.row_book["n1"]] -= 1000
+
+
 def _being_bound(cluster: CheckedCluster) -> Pod:
     """A pod whose Bind was not answered."""
     cluster.driver.create(a("bound", cpu="100m"))
@@ -365,6 +372,7 @@ PLANTS: dict[str, tuple[Plant, set[str]]] = {
     "a pod that is gone is nominated": (_nomination_of_a_pod_that_is_gone, {"nomination"}),
     "room is kept for a pod that is not nominated": (_nominated_room_without_a_nomination, {"nomination"}),
     "the room of nominated pods is off": (_room_of_nominated_off, {"nomination"}),
+    "the kept sum of nominated pods is off": (_kept_sum_of_nominated_off, {"nomination"}),
     "a pod that is being bound lost its room": (_assumed_pod_lost, {"assumed", "queue"}),
     "an assumed pod is not being bound": (_assumed_pod_that_nobody_binds, {"assumed"}),
     "an assumed pod is gone": (_assumed_pod_that_is_gone, {"assumed"}),

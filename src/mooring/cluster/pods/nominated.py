@@ -4,7 +4,7 @@ A pod must leave room for nominated pods of the same or a higher priority (upstr
 adding these pods to each node in turn, their sums by row are laid on top of the table.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -281,6 +281,19 @@ class NominatedLoad:
         self._settle_columns()
         if but not in self._node_of and self._node_of and self._columns.least_priority() >= priority:
             return self._load_from(_LEAST_PRIORITY).crowd()
+        return self._crowd_of_columns(priority, but)
+
+    def kept_sums(self, priority: int) -> Iterator[Crowd]:
+        """The sum of `crowd_from` in each form in which it is kept, for a check: all of them have to be right."""
+        self._settle_columns()
+        yield self._crowd_of_columns(priority)
+        loads = self._loads if self._table_stamp() == self._stamp else {}
+        all_count = self._columns.least_priority() >= priority
+        for least in {priority, _LEAST_PRIORITY} & loads.keys():
+            if least == priority or all_count:
+                yield loads[least].crowd()
+
+    def _crowd_of_columns(self, priority: int, but: str | None = None) -> Crowd:
         crowd = self._columns.crowd(priority, but)
         if len(crowd.rows) and crowd.pod_count.max() > _MAX_ADDED_UP:
             load = self._add_up(priority, but)

@@ -8,7 +8,7 @@ import numpy as np
 from mooring.cluster.cluster import Cluster
 from mooring.cluster.nodes.float_columns import FloatColumns
 from mooring.cluster.nodes.table import NodeTable
-from mooring.cluster.pods.nominated import NominatedLoad
+from mooring.cluster.pods.nominated import Crowd
 from mooring.cluster.pods.pod_groups import PodGroupMembers
 from mooring.cluster.tallies.tallies import TallyKey
 from mooring.cluster.tallies.tally import Tally, sum_by_code
@@ -275,21 +275,20 @@ def compare_nominated(running: Cluster, fresh: Cluster) -> Findings:
     fresh.nodes.amounts.places(resources)  # before pods are counted there
     priorities = {pod.priority for pod_id in ours.pod_ids() if (pod := ours.get(pod_id)) is not None}
     for priority in sorted(priorities):
-        believed, right = _crowd(running, ours, priority, resources), _crowd(fresh, theirs, priority, resources)
-        for name in believed.keys() | right.keys():
-            if believed.get(name) != right.get(name):
-                what = f"room for pods nominated with priority {priority}"
-                yield StateDifference(
-                    "nomination", Node, name, what, str(believed.get(name, 0)), str(right.get(name, 0))
-                )
+        right = _by_node(theirs.crowd_from(priority), fresh, resources)
+        for crowd in ours.kept_sums(priority):
+            believed = _by_node(crowd, running, resources)
+            for name in believed.keys() | right.keys():
+                if believed.get(name) != right.get(name):
+                    what = f"room for pods nominated with priority {priority}"
+                    yield StateDifference(
+                        "nomination", Node, name, what, str(believed.get(name, 0)), str(right.get(name, 0))
+                    )
         yield None
 
 
-def _crowd(
-    cluster: Cluster, nominated: NominatedLoad, priority: int, resources: list[str]
-) -> dict[str, tuple[int, dict[str, int]]]:
+def _by_node(crowd: Crowd, cluster: Cluster, resources: list[str]) -> dict[str, tuple[int, dict[str, int]]]:
     """Node -> how many pods are nominated to it, and what they request."""
-    crowd = nominated.crowd_from(priority)
     places = dict(zip(resources, cluster.nodes.amounts.places(resources), strict=True))
     return {
         cluster.nodes.names[row]: (
