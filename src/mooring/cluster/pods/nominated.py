@@ -173,7 +173,7 @@ _MAX_LOADS = 8
 """Sums for so many priorities are kept: each takes as much memory as the columns of the table, and each nomination changes
 all of them. Clusters have a handful of priority classes."""
 _MOST_UNASKED = 64
-"""After so many nominations that nothing asked for sums in between, none are kept: nobody may ask again."""
+"""After so many nominations without a question for the sums, the sums are dropped: they may not be asked for again."""
 _MAX_ADDED_UP = 128
 """Up to so many pods on a row a plain sum is far from MAX_SUM, as an amount is 2^53 at most."""
 
@@ -284,7 +284,7 @@ class NominatedLoad:
         return self._crowd_of_columns(priority, but)
 
     def kept_sums(self, priority: int) -> Iterator[Crowd]:
-        """The sum of `crowd_from` in each form in which it is kept, for a check: all of them have to be right."""
+        """Yield the sum of `crowd_from` in each form in which it is kept. A check compares all of them with the right one."""
         self._settle_columns()
         yield self._crowd_of_columns(priority)
         loads = self._loads if self._table_stamp() == self._stamp else {}
